@@ -1,0 +1,63 @@
+//! An MCP server with every option of this crate as a flag, for checks from outside.
+
+mod debug;
+mod mcp;
+mod options;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{get, post};
+use axum::serve::ListenerExt;
+use clap::Parser;
+use mcp_layer::McpLayer;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::debug::Debug;
+use crate::options::Options;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let options = Options::parse();
+    let debug = Arc::new(Debug::default());
+    let server = options.server(Arc::clone(&debug))?;
+
+    let app = Router::new()
+        .route("/mcp", post(mcp::handle))
+        .with_state(Arc::clone(&debug))
+        .layer(McpLayer::new(server.clone()))
+        .route("/debug", get(debug::page).with_state((server, debug)));
+
+    let listener = tokio::net::TcpListener::bind(options.listen).await?;
+    println!("listening on http://{}/mcp", listener.local_addr()?);
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::warn!(%error, "TCP_NODELAY is not set");
+        }
+    });
+
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stopped = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let serving = axum::serve(listener, app).with_graceful_shutdown(async {
+        stopped.await;
+        begin.send(()).ok();
+    });
+    // What is still open after that is not waited for.
+    let overdue = async {
+        begun.await.ok();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    };
+    tokio::select! {
+        served = serving => served?,
+        () = overdue => {}
+    }
+    Ok(())
+}

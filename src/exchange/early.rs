@@ -1,0 +1,179 @@
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::key::{Caller, Key};
+use super::sync::{AtomicUsize, Mutex, Ordering, lock};
+
+const MOST: usize = 4_096;
+const MOST_A_CALLER: usize = 64;
+/// A longer id is not remembered: what a client sends must not fill the memory.
+const LONGEST_ID: usize = 256;
+
+/// Cancels that overtook their requests, each kept for a short time and used once.
+#[derive(Debug)]
+pub(super) struct EarlyCancels {
+    kept_for: Duration,
+    memory: Mutex<Memory>,
+    /// Read without the lock by every request that is parked: mostly nothing is remembered.
+    kept: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    cancels: HashMap<Key, (Instant, Option<Arc<str>>)>,
+    callers: HashMap<Caller, usize>,
+    /// In the order in which they were kept, those that have been used since among them.
+    order: VecDeque<(Instant, Key)>,
+}
+
+impl EarlyCancels {
+    pub(super) fn new(kept_for: Duration) -> Self {
+        Self { kept_for, memory: Mutex::default(), kept: AtomicUsize::new(0) }
+    }
+
+    /// Keeps a cancel, if there is room: a full memory keeps what it has.
+    pub(super) fn keep(&self, key: &Key, reason: Option<Arc<str>>, now: Instant) -> bool {
+        let too_long = key.id.as_str().is_some_and(|id| id.len() > LONGEST_ID);
+        if self.kept_for.is_zero() || too_long || !key.caller.has_session() {
+            return false;
+        }
+        let mut memory = lock(&self.memory);
+        memory.expire(now, self.kept_for);
+        let kept = memory.keep(key, reason, now);
+        self.kept.store(memory.cancels.len(), Ordering::Release);
+        kept
+    }
+
+    /// Takes the cancel of this request, if one is kept.
+    pub(super) fn take(&self, key: &Key, now: impl FnOnce() -> Instant) -> Option<Option<Arc<str>>> {
+        if self.kept.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut memory = lock(&self.memory);
+        memory.expire(now(), self.kept_for);
+        let taken = memory.forget(key);
+        self.kept.store(memory.cancels.len(), Ordering::Release);
+        taken
+    }
+}
+
+impl Memory {
+    fn keep(&mut self, key: &Key, reason: Option<Arc<str>>, now: Instant) -> bool {
+        if self.cancels.contains_key(key) {
+            return true;
+        }
+        let callers = self.callers.get(&key.caller).copied().unwrap_or(0);
+        if self.order.len() >= MOST || callers >= MOST_A_CALLER {
+            return false;
+        }
+        self.cancels.insert(key.clone(), (now, reason));
+        self.order.push_back((now, key.clone()));
+        self.callers.insert(key.caller, callers + 1);
+        true
+    }
+
+    fn forget(&mut self, key: &Key) -> Option<Option<Arc<str>>> {
+        let (_, reason) = self.cancels.remove(key)?;
+        if let Some(callers) = self.callers.get_mut(&key.caller) {
+            *callers -= 1;
+            if *callers == 0 {
+                self.callers.remove(&key.caller);
+            }
+        }
+        Some(reason)
+    }
+
+    fn expire(&mut self, now: Instant, kept_for: Duration) {
+        while let Some((since, _)) = self.order.front()
+            && now.saturating_duration_since(*since) >= kept_for
+            && let Some((since, key)) = self.order.pop_front()
+        {
+            if self.cancels.get(&key).is_some_and(|(kept, _)| *kept == since) {
+                self.forget(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::key::Callers;
+
+    fn keys() -> impl Fn(&str, u64) -> Key {
+        let callers = Callers::default();
+        move |session, id| Key { caller: callers.caller(None, Some(session.as_bytes())), id: id.into() }
+    }
+
+    #[test]
+    fn a_cancel_is_used_once_and_in_time() {
+        let (key, start) = (keys(), Instant::now());
+        let early = EarlyCancels::new(Duration::from_secs(1));
+        let after = |millis| start + Duration::from_millis(millis);
+        assert!(early.keep(&key("s", 1), Some("why".into()), start));
+        assert_eq!(early.take(&key("s", 2), || start), None);
+        assert_eq!(early.take(&key("t", 1), || start), None);
+        assert_eq!(early.take(&key("s", 1), || after(999)), Some(Some("why".into())));
+        assert_eq!(early.take(&key("s", 1), || after(999)), None);
+
+        assert!(early.keep(&key("s", 1), None, after(1_000)));
+        assert!(early.keep(&key("s", 1), None, after(1_500)));
+        assert_eq!(early.take(&key("s", 1), || after(2_000)), None);
+        assert_eq!(early.kept.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn one_that_was_used_does_not_take_a_newer_one_with_it() {
+        let (key, start) = (keys(), Instant::now());
+        let early = EarlyCancels::new(Duration::from_secs(1));
+        let after = |millis| start + Duration::from_millis(millis);
+        early.keep(&key("s", 1), None, start);
+        early.take(&key("s", 1), || start);
+        early.keep(&key("s", 1), None, after(900));
+        assert_eq!(early.take(&key("s", 1), || after(1_100)), Some(None));
+    }
+
+    #[test]
+    fn the_memory_is_bounded_and_keeps_what_it_has() {
+        let (key, start) = (keys(), Instant::now());
+        let early = EarlyCancels::new(Duration::from_secs(1));
+        for id in 0..1_000 {
+            assert_eq!(early.keep(&key("one", id), None, start), id < 64);
+        }
+        for session in 0..100_u32 {
+            for id in 0..64 {
+                early.keep(&key(&session.to_string(), id), None, start);
+            }
+        }
+        let memory = lock(&early.memory);
+        assert_eq!((memory.cancels.len(), memory.order.len(), memory.callers.len()), (4_096, 4_096, 64));
+        drop(memory);
+        assert!(early.keep(&key("one", 5_000), None, start + Duration::from_secs(1)));
+        assert_eq!(lock(&early.memory).cancels.len(), 1);
+    }
+
+    #[test]
+    fn using_cancels_up_does_not_let_the_memory_grow() {
+        let (key, start) = (keys(), Instant::now());
+        let early = EarlyCancels::new(Duration::from_secs(1));
+        for id in 0..10_000 {
+            early.keep(&key("s", id), None, start);
+            early.take(&key("s", id), || start);
+        }
+        assert_eq!(lock(&early.memory).order.len(), 4_096);
+    }
+
+    #[test]
+    fn only_sessions_and_short_ids_are_remembered() {
+        let (callers, start) = (Callers::default(), Instant::now());
+        let early = EarlyCancels::new(Duration::from_secs(1));
+        let session = callers.caller(None, Some(b"s"));
+        assert!(!early.keep(&Key { caller: callers.caller(None, None), id: 1.into() }, None, start));
+        assert!(!early.keep(&Key { caller: session, id: "x".repeat(257).into() }, None, start));
+        assert!(early.keep(&Key { caller: session, id: "x".repeat(256).into() }, None, start));
+        assert!(!EarlyCancels::new(Duration::ZERO).keep(&Key { caller: session, id: 1.into() }, None, start));
+    }
+}

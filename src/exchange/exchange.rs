@@ -1,0 +1,146 @@
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytestring::ByteString;
+use tokio::sync::Notify;
+
+use super::key::Key;
+use super::limits::Permit;
+use super::outcome::Outcome;
+use super::running::{Panicked, Running};
+use super::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
+use crate::protocol::ProtocolVersion;
+
+/// One request and all that its end needs, in one allocation, shared by its driver, the table and its handler.
+#[derive(Debug)]
+pub(crate) struct Exchange<T> {
+    key: Key,
+    method: ByteString,
+    version: ProtocolVersion,
+    /// The handler takes the token, so it is asked to stop where another is dropped.
+    asked: AtomicBool,
+    fired: Notify,
+    /// The handler's request points back here: every way out takes the handler away.
+    handler: Mutex<Option<Running<T>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    driver: Option<Waker>,
+    end: Option<End>,
+    permit: Option<Permit>,
+}
+
+/// How an exchange ended, and the reason that was given.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: Option<Arc<str>>,
+}
+
+impl<T> Exchange<T> {
+    pub(crate) fn new(key: Key, method: ByteString, version: ProtocolVersion) -> Self {
+        Self {
+            key,
+            method,
+            version,
+            asked: AtomicBool::new(false),
+            fired: Notify::const_new(),
+            handler: Mutex::new(None),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        &self.method
+    }
+
+    pub(crate) fn version(&self) -> ProtocolVersion {
+        self.version
+    }
+
+    /// `initialize` is never cancelled (MCP, *Cancellation*).
+    pub(super) fn is_cancellable(&self) -> bool {
+        self.method() != "initialize"
+    }
+
+    /// The handler takes the token.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// How it ended, once it has.
+    pub(crate) fn end(&self) -> Option<End> {
+        lock(&self.state).end.clone()
+    }
+
+    /// The token: waits until the exchange ends before its handler does. For a handler that is done, that is for ever.
+    pub(crate) async fn fired(&self) -> End {
+        loop {
+            let fired = self.fired.notified();
+            match self.end() {
+                Some(end) if end.outcome != Outcome::Replied => return end,
+                Some(_) => std::future::pending().await,
+                None => fired.await,
+            }
+        }
+    }
+
+    pub(super) fn start(&self, handler: Running<T>, permit: Permit) {
+        *lock(&self.handler) = Some(handler);
+        lock(&self.state).permit = Some(permit);
+    }
+
+    /// Sets the outcome. Only the table calls this, with the entry's lock held, so it happens once.
+    pub(super) fn set_end(&self, end: End) {
+        let mut state = lock(&self.state);
+        debug_assert!(state.end.is_none(), "an exchange ends once");
+        state.end = Some(end);
+    }
+
+    /// Lets everybody know of the end, and gives the place back.
+    pub(super) fn announce_end(&self) {
+        let mut state = lock(&self.state);
+        let (driver, permit) = (state.driver.take(), state.permit.take());
+        drop(state);
+        drop(permit);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        self.fired.notify_waiters();
+    }
+
+    pub(super) fn poll_handler(&self, cx: &mut Context<'_>) -> Poll<Result<T, Panicked>> {
+        match &mut *lock(&self.handler) {
+            Some(handler) => std::pin::Pin::new(handler).poll(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Sees the end, or is woken by it.
+    pub(super) fn poll_end(&self, cx: &Context<'_>) -> Poll<End> {
+        let mut state = lock(&self.state);
+        if let Some(end) = &state.end {
+            return Poll::Ready(end.clone());
+        }
+        match &mut state.driver {
+            Some(driver) => driver.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// The handler, unless it is being polled at this moment: then its driver sees the end right after.
+    pub(super) fn take_handler(&self) -> Option<Running<T>> {
+        try_lock(&self.handler)?.take()
+    }
+}

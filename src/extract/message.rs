@@ -1,0 +1,102 @@
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use serde::Deserialize;
+
+use super::context::Context;
+use super::rejection::ExtractRejection;
+use crate::jsonrpc::{Kind, McpError, Message, RequestId};
+
+/// The JSON-RPC message that was posted: a request, a notification or a response.
+///
+/// ```
+/// use mcp_layer::{McpError, McpMessage, Reply};
+/// use serde::Deserialize;
+/// use serde_json::{Value, json};
+///
+/// #[derive(Deserialize)]
+/// struct Page {
+///     cursor: Option<String>,
+/// }
+///
+/// async fn handle(message: McpMessage) -> Result<Reply<Value>, McpError> {
+///     match message.method() {
+///         "tools/list" => {
+///             let page: Page = message.params()?;
+///             Ok(Reply(json!({ "tools": [], "nextCursor": page.cursor })))
+///         }
+///         _ if !message.is_request() => Ok(Reply(Value::Null)), // the client gets 202
+///         other => Err(McpError::method_not_found(other)),
+///     }
+/// }
+/// # let _: axum::routing::MethodRouter = axum::routing::post(handle);
+/// ```
+#[derive(Clone, Debug)]
+pub struct McpMessage(Message);
+
+impl McpMessage {
+    /// The method of a request or a notification. A response has none: `""`.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.0.method().unwrap_or_default()
+    }
+
+    /// The id: of a request the client's, of a response that of the request which this server sent.
+    #[must_use]
+    pub fn id(&self) -> Option<&RequestId> {
+        match self.0.kind() {
+            Kind::Notification { .. } => None,
+            Kind::Request { id, .. } | Kind::Response { id, .. } => Some(id),
+        }
+    }
+
+    /// It wants an answer.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        matches!(self.0.kind(), Kind::Request { .. })
+    }
+
+    /// It wants none.
+    #[must_use]
+    pub fn is_notification(&self) -> bool {
+        matches!(self.0.kind(), Kind::Notification { .. })
+    }
+
+    /// It answers a request of this server.
+    #[must_use]
+    pub fn is_response(&self) -> bool {
+        matches!(self.0.kind(), Kind::Response { .. })
+    }
+
+    /// Reads the params of a request or a notification. Absent ones are read as `{}`, or as `null` where that suits the
+    /// type better.
+    ///
+    /// # Errors
+    ///
+    /// -32602, if they are not a `P`.
+    pub fn params<'a, P: Deserialize<'a>>(&'a self) -> Result<P, McpError> {
+        self.0.params_as()
+    }
+
+    /// The `result` of a response as JSON, or its `error`. `None` for requests and notifications.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<&str, &str>> {
+        match self.0.kind() {
+            Kind::Response { result, .. } => Some(result.as_deref().map_err(AsRef::as_ref)),
+            Kind::Notification { .. } | Kind::Request { .. } => None,
+        }
+    }
+
+    /// The message as it was posted, byte for byte.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.text()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for McpMessage {
+    type Rejection = ExtractRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self(Context::of(parts)?.message.clone()))
+    }
+}

@@ -1,0 +1,15 @@
+//! The extractors. Each reads the one extension that the layer leaves in a request.
+
+mod cancellation;
+mod context;
+mod info;
+mod message;
+mod params;
+mod rejection;
+
+pub use self::cancellation::Cancellation;
+pub(crate) use self::context::Context;
+pub use self::info::ExchangeInfo;
+pub use self::message::McpMessage;
+pub use self::params::Params;
+pub use self::rejection::ExtractRejection;

@@ -1,0 +1,36 @@
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::rejection::ExtractRejection;
+
+/// The params of the message, as a type of yours. What is no `P` is answered with the error -32602.
+///
+/// Absent params are read as `{}`, or as `null` where that suits the type better.
+///
+/// ```
+/// use mcp_layer::{Params, Reply};
+/// use serde::Deserialize;
+/// use serde_json::{Value, json};
+///
+/// #[derive(Deserialize)]
+/// struct Call {
+///     name: String,
+/// }
+///
+/// async fn call_tool(Params(call): Params<Call>) -> Reply<Value> {
+///     Reply(json!({ "content": [{ "type": "text", "text": call.name }] }))
+/// }
+/// # let _: axum::routing::MethodRouter = axum::routing::post(call_tool);
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Params<P>(pub P);
+
+impl<P: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<P> {
+    type Rejection = ExtractRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        Context::of(parts)?.message.params_as().map(Self).map_err(ExtractRejection::Params)
+    }
+}

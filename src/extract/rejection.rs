@@ -1,0 +1,36 @@
+use std::fmt;
+
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+
+use crate::jsonrpc::McpError;
+
+/// Why an extractor of this crate has nothing to give.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ExtractRejection {
+    /// The request did not come through [`McpLayer`](crate::McpLayer), or was no POST: HTTP status 500.
+    MissingLayer,
+    /// The params are not what [`Params`](crate::Params) was to read: the JSON-RPC error -32602.
+    Params(McpError),
+}
+
+impl fmt::Display for ExtractRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingLayer => f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?"),
+            Self::Params(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ExtractRejection {}
+
+impl IntoResponse for ExtractRejection {
+    fn into_response(self) -> Response {
+        match self {
+            Self::MissingLayer => (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response(),
+            Self::Params(error) => error.into_response(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+use http::header::{ACCEPT, HeaderMap};
+use mediatype::{MediaType, MediaTypeList, Name, ReadParams};
+
+use crate::rejection::Rejection;
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    /// An event stream, because the client accepts no JSON.
+    Event,
+    Json,
+}
+
+/// The form that a request's `Accept` asks for (RFC 9110, 12.5.1). JSON where both are accepted, whatever their weights:
+/// a stream is what becomes of an answer that has something to stream.
+pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Rejection> {
+    let mut all = headers.get_all(ACCEPT).iter().peekable();
+    // What the clients built on the official SDKs send.
+    if all.peek().is_none_or(|first| first.as_bytes() == b"application/json, text/event-stream") {
+        return Ok(Form::Json);
+    }
+    let (mut json, mut event_stream, mut empty) = (Best::default(), Best::default(), true);
+    for value in all {
+        let text = value.to_str().unwrap_or("?");
+        empty &= text.trim().is_empty();
+        for range in MediaTypeList::new(text).flatten() {
+            json.consider(&range, "application", "json");
+            event_stream.consider(&range, "text", "event-stream");
+        }
+    }
+    match (json.is_accepted(), event_stream.is_accepted()) {
+        (true, _) => Ok(Form::Json),
+        (false, true) => Ok(Form::Event),
+        (false, false) if empty => Ok(Form::Json),
+        (false, false) => Err(Rejection::NotAcceptable),
+    }
+}
+
+/// The most specific range that matches a type decides, and of equal ones the kindest.
+#[derive(Default)]
+struct Best {
+    specificity: u8,
+    accepted: bool,
+}
+
+impl Best {
+    fn consider(&mut self, range: &MediaType<'_>, ty: &str, subty: &str) {
+        let specificity = match (range.ty.as_str(), range.subty.as_str()) {
+            _ if range.suffix.is_some() => return,
+            ("*", "*") => 1,
+            (range_ty, "*") if range_ty.eq_ignore_ascii_case(ty) => 2,
+            (range_ty, range_subty) if range_ty.eq_ignore_ascii_case(ty) && range_subty.eq_ignore_ascii_case(subty) => 3,
+            _ => return,
+        };
+        let weight = range.get_param(Name::new_unchecked("q")).map_or(Ok(1.0), |q| q.unquoted_str().parse::<f32>());
+        let accepted = weight.unwrap_or(1.0) > 0.0;
+        if specificity > self.specificity {
+            *self = Self { specificity, accepted };
+        } else if specificity == self.specificity {
+            self.accepted |= accepted;
+        }
+    }
+
+    fn is_accepted(&self) -> bool {
+        self.specificity > 0 && self.accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::HeaderValue;
+
+    use super::*;
+
+    fn of(values: &[&'static str]) -> Result<Form, Rejection> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(ACCEPT, HeaderValue::from_static(value));
+        }
+        form(&headers)
+    }
+
+    #[test]
+    fn json_wherever_it_is_accepted() {
+        for accept in [
+            "application/json, text/event-stream",
+            "text/event-stream, application/json",
+            "text/event-stream,application/json;q=0.1",
+            "*/*",
+            "application/*, text/*",
+            "application/json",
+            "Application/JSON , TEXT/event-stream;Q=0.5",
+            "application/json; charset=utf-8",
+            "text/html, application/json;q=0.001",
+            "garbage, application/json",
+            "text/plain;p=\"a,b\", application/json",
+            "text/*;q=0, */*",
+            "",
+        ] {
+            assert_eq!(of(&[accept]), Ok(Form::Json), "{accept}");
+        }
+        assert_eq!(of(&[]), Ok(Form::Json));
+        assert_eq!(of(&["text/html", "application/json"]), Ok(Form::Json));
+    }
+
+    #[test]
+    fn an_event_where_json_is_not_accepted() {
+        for accept in [
+            "text/event-stream",
+            "TEXT/*",
+            "application/json;q=0, text/event-stream",
+            "application/json;q=0.0, */*",
+            "application/*;q=0, */*;q=0.1",
+            "application/json;q=0, application/*;q=1, text/event-stream",
+        ] {
+            assert_eq!(of(&[accept]), Ok(Form::Event), "{accept}");
+        }
+    }
+
+    #[test]
+    fn nothing_where_neither_is() {
+        for accept in [
+            "text/html",
+            "application/jsonp",
+            "application/json+x",
+            "application/vnd.api+json",
+            "application/json;q=0, text/event-stream;q=0",
+            "application/json;q=0, text/event-stream;q=0, */*",
+            "*/*;q=0",
+            "garbage",
+            "application/json;q=\"0\"",
+        ] {
+            assert_eq!(of(&[accept]), Err(Rejection::NotAcceptable), "{accept}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use super::headers::{SESSION_ID, singleton};
+use crate::exchange::{Caller, Callers, Owner};
+use crate::rejection::Rejection;
+
+type Principal = dyn Fn(&Parts) -> Option<String> + Send + Sync;
+
+/// Tells whose request a request is.
+#[derive(Default)]
+pub(crate) struct Identify {
+    callers: Callers,
+    pub(crate) principal: Option<Arc<Principal>>,
+}
+
+impl Identify {
+    /// The principal, where a function reads one, else the Authorization; and the session in any case.
+    pub(crate) fn caller(&self, parts: &Parts) -> Result<Caller, Rejection> {
+        let authorization = singleton(&parts.headers, &AUTHORIZATION, "Authorization")?;
+        let session = singleton(&parts.headers, &SESSION_ID, "Mcp-Session-Id")?.map(|session| session.as_bytes());
+        Ok(match &self.principal {
+            Some(principal) => {
+                let principal = principal(parts).filter(|name| !name.is_empty());
+                self.callers.caller(principal.as_ref().map(|name| Owner::Principal(name.as_bytes())), session)
+            }
+            None => {
+                let authorization = authorization.map(|value| Owner::Authorization(value.as_bytes()));
+                self.callers.caller(authorization, session)
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for Identify {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identify").field("principal", &self.principal.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn parts(headers: &[(&str, &str)]) -> Parts {
+        let request = headers.iter().fold(Request::builder(), |request, (name, value)| request.header(*name, *value));
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn of(identify: &Identify, headers: &[(&str, &str)]) -> Caller {
+        identify.caller(&parts(headers)).unwrap()
+    }
+
+    #[test]
+    fn authorization_and_session_make_the_caller() {
+        let identify = Identify::default();
+        let (a, b) = (("authorization", "Bearer a"), ("authorization", "Bearer b"));
+        assert_eq!(of(&identify, &[a]), of(&identify, &[a]));
+        assert_ne!(of(&identify, &[a]), of(&identify, &[b]));
+        assert_ne!(of(&identify, &[a]), of(&identify, &[a, ("mcp-session-id", "s")]));
+        assert!(of(&identify, &[]).is_anonymous());
+        for twice in [[a, b], [("mcp-session-id", "s"), ("mcp-session-id", "s")]] {
+            assert!(matches!(identify.caller(&parts(&twice)), Err(Rejection::RepeatedHeader(_))));
+        }
+    }
+
+    #[test]
+    fn a_principal_outlives_its_tokens_and_an_empty_one_is_none() {
+        let user = |parts: &Parts| Some(parts.headers.get("x-user")?.to_str().ok()?.to_owned());
+        let identify = Identify { principal: Some(Arc::new(user)), ..Identify::default() };
+        let ada = ("x-user", "ada");
+        let (one, two) = (("authorization", "Bearer 1"), ("authorization", "Bearer 2"));
+        assert_eq!(of(&identify, &[ada, one]), of(&identify, &[ada, two]));
+        assert_ne!(of(&identify, &[ada]), of(&identify, &[ada, ("mcp-session-id", "s")]));
+        assert!(of(&identify, &[one]).is_anonymous());
+        assert!(of(&identify, &[("x-user", ""), one]).is_anonymous());
+    }
+}

@@ -1,0 +1,154 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::{BodyExt, LengthLimitError};
+use tokio::time::timeout;
+
+/// What is read of a refused body, at most: enough for its client to read the refusal and not a reset.
+const DISCARDED: usize = 8 * 1024 * 1024;
+const DISCARDED_FOR: Duration = Duration::from_secs(1);
+/// What is set aside on the word of a Content-Length alone.
+const TRUSTED: usize = 64 * 1024;
+
+/// Reads a body whole. One that comes in one piece is not copied.
+#[derive(Debug)]
+pub(crate) struct Collect {
+    body: Body,
+    limit: usize,
+    first: Bytes,
+    whole: BytesMut,
+}
+
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum CollectError {
+    /// It broke off.
+    Broken,
+    TooLarge,
+}
+
+impl Collect {
+    pub(crate) fn new(body: Body, limit: usize) -> Self {
+        Self { body, limit, first: Bytes::new(), whole: BytesMut::new() }
+    }
+
+    /// What has not been read.
+    pub(crate) fn into_rest(self) -> Body {
+        self.body
+    }
+
+    fn push(&mut self, data: Bytes) {
+        if self.first.is_empty() && self.whole.is_empty() {
+            self.first = data;
+            return;
+        }
+        if self.whole.is_empty() {
+            let known = self.first.len() + data.len();
+            let rest = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
+            self.whole.reserve(known + rest.min(TRUSTED));
+            self.whole.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.whole.extend_from_slice(&data);
+    }
+}
+
+impl Future for Collect {
+    type Output = Result<Bytes, CollectError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    // Trailers say nothing here.
+                    let Ok(data) = frame.into_data() else { continue };
+                    if this.first.len() + this.whole.len() + data.len() > this.limit {
+                        return Poll::Ready(Err(CollectError::TooLarge));
+                    }
+                    this.push(data);
+                }
+                Some(Err(error)) if is_length_limit(&error) => return Poll::Ready(Err(CollectError::TooLarge)),
+                Some(Err(_)) => return Poll::Ready(Err(CollectError::Broken)),
+                None if this.whole.is_empty() => return Poll::Ready(Ok(std::mem::take(&mut this.first))),
+                None => return Poll::Ready(Ok(std::mem::take(&mut this.whole).freeze())),
+            }
+        }
+    }
+}
+
+/// A limit that somebody else laid on the body.
+fn is_length_limit(error: &axum::Error) -> bool {
+    let mut source = Some(error as &(dyn std::error::Error + 'static));
+    while let Some(error) = source {
+        if error.is::<LengthLimitError>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// Reads on in a body that was refused, for a while.
+pub(crate) async fn discard(mut body: Body) {
+    let discarded = async {
+        let mut left = DISCARDED;
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { break };
+            left = rest;
+        }
+    };
+    drop(timeout(DISCARDED_FOR, discarded).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    fn pieces(pieces: &[&'static str]) -> Body {
+        let pieces: Vec<_> = pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
+        Body::from_stream(stream::iter(pieces))
+    }
+
+    #[tokio::test]
+    async fn one_piece_is_not_copied() {
+        let piece = Bytes::from_static(b"abc");
+        let whole = Collect::new(Body::from(piece.clone()), 3).await.unwrap();
+        assert_eq!(whole.as_ptr(), piece.as_ptr());
+    }
+
+    #[tokio::test]
+    async fn pieces_are_joined_up_to_the_limit() {
+        assert_eq!(Collect::new(pieces(&["", "ab", "", "c", "d"]), 4).await.unwrap(), "abcd");
+        assert_eq!(Collect::new(pieces(&["ab", "c", "d"]), 3).await, Err(CollectError::TooLarge));
+        assert_eq!(Collect::new(pieces(&[]), 0).await.unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_an_error() {
+        let body = Body::from_stream(stream::iter([Ok(Bytes::from_static(b"a")), Err(std::io::Error::other("gone"))]));
+        assert_eq!(Collect::new(body, 9).await, Err(CollectError::Broken));
+    }
+
+    #[tokio::test]
+    async fn a_limit_that_another_layer_laid_is_a_limit() {
+        let limited = http_body_util::Limited::new(pieces(&["ab", "cd"]), 3);
+        assert_eq!(Collect::new(Body::new(limited), 9).await, Err(CollectError::TooLarge));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn discarding_ends_with_the_body_the_bytes_or_the_time() {
+        discard(pieces(&["a", "b"])).await;
+        discard(Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[0; 4096]))))).await;
+        let began = tokio::time::Instant::now();
+        discard(Body::from_stream(stream::pending::<Result<Bytes, Infallible>>())).await;
+        assert_eq!(began.elapsed(), DISCARDED_FOR);
+    }
+}

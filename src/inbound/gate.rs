@@ -1,0 +1,106 @@
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http::request::Parts;
+use mediatype::MediaType;
+
+use super::origin::{Hosts, Origins};
+use crate::rejection::Rejection;
+
+/// What a request must be before its body is read.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) body_timeout: Duration,
+    pub(crate) hosts: Hosts,
+    pub(crate) max_body_bytes: usize,
+    pub(crate) origins: Origins,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            body_timeout: Duration::from_secs(30),
+            hosts: Hosts::default(),
+            max_body_bytes: 4 * 1024 * 1024,
+            origins: Origins::default(),
+        }
+    }
+}
+
+impl Gate {
+    /// Of every request, whatever its method.
+    pub(crate) fn check_sender(&self, parts: &Parts) -> Result<(), Rejection> {
+        self.hosts.check(&parts.headers, &parts.uri)?;
+        self.origins.check(&parts.headers)
+    }
+
+    /// Of a POST.
+    pub(crate) fn check_content(&self, parts: &Parts) -> Result<(), Rejection> {
+        if !is_json(&parts.headers) {
+            return Err(Rejection::ContentType);
+        }
+        // hyper has checked the number. One that is too large for this machine is too large.
+        let length = parts.headers.get(CONTENT_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
+        match length {
+            Some(length) if length.is_none_or(|length| length > self.max_body_bytes) => {
+                Err(Rejection::BodyTooLarge { limit: self.max_body_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Exactly `application/json`, in any case and with any parameters. Anything else could be sent by a web page without a
+/// preflight, or is another format.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    value.as_bytes() == b"application/json"
+        || value.to_str().ok().and_then(|value| MediaType::parse(value).ok()).is_some_and(|media| {
+            media.ty.as_str().eq_ignore_ascii_case("application")
+                && media.subty.as_str().eq_ignore_ascii_case("json")
+                && media.suffix.is_none()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn json_in_any_case_and_with_parameters() {
+        let is_json = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
+            }
+            is_json(&headers)
+        };
+        for good in [
+            "application/json",
+            "application/json; charset=utf-8",
+            "APPLICATION/JSON;charset=\"UTF-8\"",
+            "application/json ;",
+        ] {
+            assert!(is_json(&[good]), "{good}");
+        }
+        for bad in [
+            "",
+            "text/plain",
+            "text/json",
+            "application/jsonp",
+            "application/json-patch+json",
+            "application/vnd.api+json",
+            "application/json+x",
+            "application/*",
+            "*/*",
+            "application/json, text/plain",
+        ] {
+            assert!(!is_json(&[bad]), "{bad}");
+        }
+        assert!(!is_json(&[]));
+        assert!(!is_json(&["application/json", "application/json"]));
+    }
+}

@@ -1,0 +1,17 @@
+//! What is let in, and how it is read. Checks are pure functions that return a reason, never a response.
+
+mod accept;
+mod caller;
+mod collect;
+mod decode;
+mod gate;
+pub(crate) mod headers;
+mod origin;
+
+pub(crate) use self::accept::Form;
+pub(crate) use self::caller::Identify;
+pub(crate) use self::collect::{Collect, CollectError, discard};
+pub(crate) use self::decode::{Inbound, Refusal, cancel_of, decode};
+pub(crate) use self::gate::Gate;
+pub use self::origin::ConfigError;
+pub(crate) use self::origin::{Hosts, Origins};

@@ -1,0 +1,175 @@
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The members of a JSON-RPC message, each as it stands in the text.
+#[derive(Debug, Default)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) jsonrpc: Option<&'a RawValue>,
+    pub(crate) id: Option<&'a RawValue>,
+    pub(crate) method: Option<&'a RawValue>,
+    pub(crate) params: Option<&'a RawValue>,
+    pub(crate) result: Option<&'a RawValue>,
+    pub(crate) error: Option<&'a RawValue>,
+    /// Some key stands twice. Readers differ in which one they take, so nobody may act on such a message.
+    pub(crate) repeated: bool,
+    /// That key is `id`.
+    pub(crate) repeated_id: bool,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads the text once. An error of the category `Data` means: JSON, but no object.
+    pub(crate) fn parse(text: &'a str) -> serde_json::Result<Self> {
+        let error = match serde_json::from_str(text) {
+            Ok(envelope) => return Ok(envelope),
+            Err(error) => error,
+        };
+        if error.is_data() {
+            // The type was wrong before all of the text was seen: it may still be no JSON.
+            serde_json::from_str::<IgnoredAny>(text)?;
+        }
+        Err(error)
+    }
+
+    /// `"jsonrpc": "2.0"`, however it is escaped.
+    pub(crate) fn is_version_2(&self) -> bool {
+        self.jsonrpc
+            .map(RawValue::get)
+            .is_some_and(|raw| raw == "\"2.0\"" || string(raw).is_some_and(|version| version == "2.0"))
+    }
+}
+
+/// What a JSON string spells: borrowed where nothing in it is escaped.
+pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
+    match raw.strip_prefix('"')?.strip_suffix('"')? {
+        plain if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
+        _ => serde_json::from_str::<String>(raw).ok().map(Cow::Owned),
+    }
+}
+
+enum Key {
+    Error,
+    Id,
+    Jsonrpc,
+    Method,
+    Other(Box<str>),
+    Params,
+    Result,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+
+        impl Visitor<'_> for KeyVisitor {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a member's name")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Key, E> {
+                Ok(match name {
+                    "error" => Key::Error,
+                    "id" => Key::Id,
+                    "jsonrpc" => Key::Jsonrpc,
+                    "method" => Key::Method,
+                    "params" => Key::Params,
+                    "result" => Key::Result,
+                    other => Key::Other(other.into()),
+                })
+            }
+        }
+
+        deserializer.deserialize_identifier(KeyVisitor)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EnvelopeVisitor;
+
+        impl<'de> Visitor<'de> for EnvelopeVisitor {
+            type Value = Envelope<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON-RPC message")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut envelope = Envelope::default();
+                let mut others = HashSet::new();
+                while let Some(key) = map.next_key()? {
+                    let value = Some(map.next_value::<&'de RawValue>()?);
+                    let repeated = match key {
+                        Key::Error => std::mem::replace(&mut envelope.error, value).is_some(),
+                        Key::Id => {
+                            envelope.repeated_id |= envelope.id.is_some();
+                            std::mem::replace(&mut envelope.id, value).is_some()
+                        }
+                        Key::Jsonrpc => std::mem::replace(&mut envelope.jsonrpc, value).is_some(),
+                        Key::Method => std::mem::replace(&mut envelope.method, value).is_some(),
+                        Key::Other(name) => !others.insert(name),
+                        Key::Params => std::mem::replace(&mut envelope.params, value).is_some(),
+                        Key::Result => std::mem::replace(&mut envelope.result, value).is_some(),
+                    };
+                    envelope.repeated |= repeated;
+                }
+                Ok(envelope)
+            }
+        }
+
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_kept_as_they_stand() {
+        let envelope = Envelope::parse(r#" {"jsonrpc": "2.0", "id": 07e, "x": 1}"#);
+        assert!(envelope.unwrap_err().is_syntax());
+        let envelope = Envelope::parse(r#" {"jsonrpc": "2\u002e0" , "id": -1.50, "params": [ 1 ]} "#).unwrap();
+        assert!(envelope.is_version_2() && !envelope.repeated);
+        assert_eq!(envelope.id.unwrap().get(), "-1.50");
+        assert_eq!(envelope.params.unwrap().get(), "[ 1 ]");
+    }
+
+    #[test]
+    fn a_repeated_key_is_seen_however_it_is_escaped() {
+        for text in [
+            r#"{"id":1,"id":1}"#,
+            r#"{"id":1,"\u0069d":2}"#,
+            r#"{"method":"a","method":"b"}"#,
+            r#"{"x":1,"y":2,"\u0078":3}"#,
+            r#"{"params":null,"params":{}}"#,
+        ] {
+            assert!(Envelope::parse(text).unwrap().repeated, "{text}");
+        }
+        assert!(!Envelope::parse(r#"{"a":{"id":1,"id":2},"id":1}"#).unwrap().repeated);
+    }
+
+    #[test]
+    fn what_is_no_object_differs_from_what_is_no_json() {
+        for text in ["[]", "[{}]", "1", "\"x\"", "null", "true"] {
+            assert!(Envelope::parse(text).unwrap_err().is_data(), "{text}");
+        }
+        for text in ["", "{", "[", "[1,", "not json", "{} {}", "{\"a\":}", "{\"a\":01}", "{\"a\":\"\n\"}"] {
+            assert!(!Envelope::parse(text).unwrap_err().is_data(), "{text}");
+        }
+    }
+
+    #[test]
+    fn strings_are_borrowed_where_they_can_be() {
+        assert!(matches!(string(r#""tools/call""#), Some(Cow::Borrowed("tools/call"))));
+        assert!(matches!(string(r#""tools\/call""#), Some(Cow::Owned(text)) if text == "tools/call"));
+        for no_string in ["7", "null", "", "\"", r#""\ud800""#] {
+            assert_eq!(string(no_string), None, "{no_string}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! JSON-RPC 2.0 as MCP uses it: messages, their ids, their errors. No HTTP and no runtime here.
+
+mod envelope;
+mod error;
+mod message;
+mod request_id;
+
+pub(crate) use self::envelope::Envelope;
+pub use self::error::McpError;
+pub(crate) use self::error::shortened;
+pub(crate) use self::message::{Kind, Malformed, Message};
+pub use self::request_id::RequestId;

@@ -1,0 +1,42 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # The way of a POST
+//!
+//! ```text
+//! POST ─ gate (Host, Origin, Content-Type, size)             refused: HTTP status and a JSON-RPC error
+//!      ─ envelope (id, method, raw params; the bytes are kept)  refused: 400
+//!      ─ caller, Accept, version                               refused: 400, 406
+//!      ├ request       parked ─ handler ∥ cancelled ─ one answer
+//!      ├ notification  notifications/cancelled? ends the named exchange first; then the handler; 202
+//!      └ response      the handler; 202
+//! ```
+
+#[doc(inline)]
+pub use self::exchange::{AmbiguousCancel, DuplicateId, Ended, Observer, Outcome};
+#[doc(inline)]
+pub use self::extract::{Cancellation, ExchangeInfo, ExtractRejection, McpMessage, Params};
+pub use self::future::ResponseFuture;
+#[doc(inline)]
+pub use self::inbound::ConfigError;
+#[doc(inline)]
+pub use self::jsonrpc::{McpError, RequestId};
+pub use self::layer::McpLayer;
+pub use self::protocol::ProtocolVersion;
+#[doc(inline)]
+pub use self::reply::Reply;
+pub use self::server::{McpServer, McpServerBuilder};
+pub use self::service::Mcp;
+
+// Each room names only those above it.
+mod jsonrpc;
+mod protocol;
+mod exchange;
+mod rejection;
+mod inbound;
+mod reply;
+mod extract;
+mod server;
+mod post;
+mod future;
+mod service;
+mod layer;

@@ -1,0 +1,130 @@
+use std::sync::Arc;
+
+use axum::BoxError;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderValue, Request, StatusCode};
+use tower::{Service, ServiceExt};
+
+use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
+use crate::extract::Context;
+use crate::inbound::headers::take_minted_session;
+use crate::inbound::{Form, Inbound, Refusal, cancel_of, decode};
+use crate::jsonrpc::{Kind, Message, shortened};
+use crate::rejection::Rejection;
+use crate::reply::Settle;
+use crate::server::Shared;
+
+/// What is kept of a cancel's reason, in bytes, and what of it goes to the log.
+const LONGEST_REASON: usize = 1_024;
+const LONGEST_LOGGED: usize = 256;
+
+/// A POST that passed the gate, and the service that is to handle it.
+#[derive(Debug)]
+pub(crate) struct Post<S> {
+    pub(crate) inner: S,
+    pub(crate) parts: Parts,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum Dispatched {
+    /// A request: it is parked, and will be answered in this form.
+    Parked(Guard<Response>, Form),
+    /// A notification or a response.
+    Unanswered(Unanswered<Response>),
+}
+
+impl<S, R> Post<S>
+where
+    S: Service<Request<Body>, Response = Response<R>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    /// Reads the body, which is whole, and sets the handler up. It is not called yet.
+    pub(crate) fn dispatch(mut self, body: Bytes) -> Result<Dispatched, Refusal> {
+        let Inbound { form, message, version } = decode(&self.parts.headers, body)?;
+        let refuse = |rejection: Rejection| (rejection, message.request_id().cloned());
+        let caller = self.shared.identify.caller(&self.parts).map_err(refuse)?;
+        let mut context = Context {
+            exchange: None,
+            message: message.clone(),
+            session: take_minted_session(&mut self.parts.headers),
+            version,
+        };
+        let Kind::Request { id, method, .. } = message.kind() else {
+            self.cancel(caller, &message);
+            let permit = self.shared.in_flight.admit_unanswered(caller).map_err(|refused| refuse(refused.into()))?;
+            let background = self.shared.unanswered.clone();
+            let handler = Running::new(unanswered(self.inner, request(self.parts, context)));
+            return Ok(Dispatched::Unanswered(Unanswered::new(handler, permit, background)));
+        };
+        let exchange = Arc::new(Exchange::new(Key { caller, id: id.clone() }, method.clone(), version));
+        context.exchange = Some(Arc::clone(&exchange));
+        let mints_session = self.shared.mints_sessions && method == "initialize";
+        let settle = Settle { form, id: id.clone(), mints_session };
+        let handler = Running::new(answer(self.inner, request(self.parts, context), settle));
+        match self.shared.in_flight.park(&exchange, handler) {
+            Ok(guard) => Ok(Dispatched::Parked(guard, form)),
+            Err(refused) => Err(refuse(refused.into())),
+        }
+    }
+
+    /// Ends what the message cancels, before its handler hears of it: nothing that the handler does can hold that up.
+    fn cancel(&self, caller: Caller, message: &Message) {
+        let Some(cancel) = cancel_of(message) else { return };
+        let reason = cancel.reason.as_deref().map(|reason| shortened(reason, LONGEST_REASON));
+        let found = self.shared.in_flight.cancel(&Key { caller, id: cancel.id.clone() }, reason.map(Arc::from));
+        let reason = reason.map(|reason| shortened(reason, LONGEST_LOGGED));
+        tracing::debug!(id = shortened(&cancel.id.to_string(), LONGEST_LOGGED), ?reason, ?found, "notifications/cancelled");
+    }
+}
+
+/// The request as the inner service sees it: the headers and the body as they came, the body in one piece.
+fn request(mut parts: Parts, context: Context) -> Request<Body> {
+    let body: Bytes = context.message.text().as_bytes().clone();
+    // An encoded reply could not be read here; compression belongs outside.
+    parts.headers.remove(ACCEPT_ENCODING);
+    if parts.headers.remove(TRANSFER_ENCODING).is_some() {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
+    parts.extensions.insert(context);
+    Request::from_parts(parts, Body::from(body))
+}
+
+async fn answer<S, R>(inner: S, request: Request<Body>, settle: Settle) -> Response
+where
+    S: Service<Request<Body>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    match inner.oneshot(request).await.map_err(log_failure) {
+        Ok(response) => settle.response(response).await,
+        Err(()) => settle.failed(),
+    }
+}
+
+async fn unanswered<S, R>(inner: S, request: Request<Body>) -> Response
+where
+    S: Service<Request<Body>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    match inner.oneshot(request).await.map_err(log_failure) {
+        Ok(response) => response.map(Body::new),
+        Err(()) => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
+fn log_failure(error: impl Into<BoxError>) {
+    let error: BoxError = error.into();
+    tracing::error!(error, "the inner service failed");
+}

@@ -1,0 +1,118 @@
+//! Every refusal, in one table.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::exchange::Refused;
+use crate::jsonrpc::{Malformed, McpError};
+
+/// Why a POST was not let in. What a client sent is never part of the text.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Rejection {
+    BodyTimeout(Duration),
+    BodyTooLarge { limit: usize },
+    BodyUnreadable,
+    ContentType,
+    HostNotAllowed,
+    Malformed(Malformed),
+    NotAcceptable,
+    OriginNotAllowed,
+    Refused(Refused),
+    RepeatedHeader(&'static str),
+    UnsupportedVersion,
+}
+
+impl Rejection {
+    pub(crate) fn status(&self) -> StatusCode {
+        self.row().0
+    }
+
+    pub(crate) fn error(&self) -> McpError {
+        let (_, code, text) = self.row();
+        let message = match self {
+            Self::BodyTimeout(limit) => format!("{text} {} ms", limit.as_millis()).into(),
+            Self::BodyTooLarge { limit } => format!("{text} {limit} bytes").into(),
+            Self::Malformed(malformed) => malformed.why.into(),
+            Self::RepeatedHeader(name) => format!("{text} {name}").into(),
+            _ => std::borrow::Cow::Borrowed(text),
+        };
+        McpError::new(code, message)
+    }
+
+    /// How long to wait before the next try, in seconds, where a try may then succeed.
+    pub(crate) fn retry_after(&self) -> Option<u32> {
+        matches!(self, Self::Refused(Refused::Full | Refused::OwnerFull)).then_some(1)
+    }
+
+    fn row(&self) -> (StatusCode, i64, &'static str) {
+        let invalid = McpError::INVALID_REQUEST;
+        match self {
+            Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, invalid, "The body was not whole within"),
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, invalid, "The body is larger than"),
+            Self::BodyUnreadable => (StatusCode::BAD_REQUEST, invalid, "The body broke off"),
+            Self::ContentType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, invalid, "The Content-Type must be application/json")
+            }
+            Self::HostNotAllowed => (
+                StatusCode::FORBIDDEN,
+                invalid,
+                "The Host is not allowed; the server's operator can allow it with `allowed_hosts`",
+            ),
+            Self::Malformed(malformed) => (StatusCode::BAD_REQUEST, malformed.code, malformed.why),
+            Self::NotAcceptable => (
+                StatusCode::NOT_ACCEPTABLE,
+                invalid,
+                "The Accept header must allow application/json or text/event-stream",
+            ),
+            Self::OriginNotAllowed => (
+                StatusCode::FORBIDDEN,
+                invalid,
+                "The Origin is not allowed; the server's operator can allow it with `allowed_origins`",
+            ),
+            Self::Refused(Refused::Duplicate) => {
+                (StatusCode::BAD_REQUEST, invalid, "A request with this id is in progress")
+            }
+            Self::Refused(Refused::Full) => {
+                (StatusCode::SERVICE_UNAVAILABLE, invalid, "Too many requests are in progress")
+            }
+            Self::Refused(Refused::OwnerFull) => {
+                (StatusCode::TOO_MANY_REQUESTS, invalid, "Too many requests of yours are in progress")
+            }
+            Self::RepeatedHeader(_) => (StatusCode::BAD_REQUEST, invalid, "A header is repeated:"),
+            Self::UnsupportedVersion => {
+                (StatusCode::BAD_REQUEST, invalid, "The MCP-Protocol-Version is not one that is served here")
+            }
+        }
+    }
+}
+
+impl From<Malformed> for Rejection {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl From<Refused> for Rejection {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_named() {
+        assert_eq!(Rejection::BodyTooLarge { limit: 65_536 }.error().message(), "The body is larger than 65536 bytes");
+        let late = Rejection::BodyTimeout(Duration::from_secs(30));
+        assert_eq!((late.status().as_u16(), late.error().message()), (408, "The body was not whole within 30000 ms"));
+    }
+
+    #[test]
+    fn only_refusals_that_pass_say_when_to_try_again() {
+        assert_eq!(Rejection::Refused(Refused::Full).retry_after(), Some(1));
+        assert_eq!(Rejection::Refused(Refused::Duplicate).retry_after(), None);
+    }
+}

@@ -1,0 +1,267 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+use http::request::Parts;
+
+use crate::exchange::{AmbiguousCancel, Background, DuplicateId, InFlight, Observer, Options};
+use crate::inbound::{ConfigError, Gate, Hosts, Identify, Origins};
+
+/// Refused bodies that are read on at once, so that their clients read the refusal.
+const MOST_DISCARDS: usize = 1_024;
+
+/// What the layers of one MCP server share: its options and its parked exchanges. Clones are the same server.
+///
+/// ```
+/// use mcp_layer::McpServer;
+///
+/// let server = McpServer::new();
+/// assert_eq!(server.parked(), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    pub(crate) shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) cancel_code: Option<i64>,
+    /// Reads on in bodies that were refused.
+    pub(crate) discards: Background,
+    pub(crate) gate: Gate,
+    pub(crate) identify: Identify,
+    pub(crate) in_flight: Arc<InFlight<Response>>,
+    pub(crate) mints_sessions: bool,
+    /// Handlers of notifications and responses whose client has its answer.
+    pub(crate) unanswered: Background,
+}
+
+impl Default for McpServer {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+impl McpServer {
+    /// A server with the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A server with options of your own.
+    #[must_use]
+    pub fn builder() -> McpServerBuilder {
+        McpServerBuilder::default()
+    }
+
+    /// How many exchanges are parked: requests that have no answer yet.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.shared.in_flight.parked()
+    }
+}
+
+/// The options of an [`McpServer`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_layer::{ConfigError, McpServer};
+///
+/// # fn main() -> Result<(), ConfigError> {
+/// let server = McpServer::builder()
+///     .allowed_hosts(["mcp.example.com"])?
+///     .allowed_origins(["https://app.example.com"])?
+///     .cancel_grace(Duration::from_secs(30))
+///     .build();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+#[must_use]
+pub struct McpServerBuilder {
+    cancel_code: Option<i64>,
+    gate: Gate,
+    identify: Identify,
+    no_sessions: bool,
+    options: Options,
+}
+
+/// What is let in.
+impl McpServerBuilder {
+    /// The hosts that the server answers to, instead of the default, which is loopback: localhost, 127.0.0.0/8 and
+    /// \[::1\]. One without a port stands for all its ports. Any other `Host` gets 403.
+    ///
+    /// This is what keeps web pages from reaching a server through DNS rebinding (MCP, *Transports*, Security Warning).
+    ///
+    /// # Errors
+    ///
+    /// If one of them is no host.
+    pub fn allowed_hosts<H: AsRef<str>>(mut self, hosts: impl IntoIterator<Item = H>) -> Result<Self, ConfigError> {
+        self.gate.hosts = Hosts::listed(hosts)?;
+        Ok(self)
+    }
+
+    /// The web origins whose pages may call the server, instead of the default, which is http and https on loopback. One
+    /// without a port stands for the port of its scheme. Any other `Origin` gets 403; a request without one passes.
+    ///
+    /// A page on the server's own host has an origin too: list it, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is no origin.
+    pub fn allowed_origins<O: AsRef<str>>(mut self, origins: impl IntoIterator<Item = O>) -> Result<Self, ConfigError> {
+        self.gate.origins = Origins::listed(origins)?;
+        Ok(self)
+    }
+
+    /// Lets every `Host` in, for a server behind a proxy that checks it. A missing or repeated one still gets 403.
+    pub fn allow_any_host(mut self) -> Self {
+        self.gate.hosts = Hosts::Any;
+        self
+    }
+
+    /// Lets pages of every web origin in. Only for a server whose every request is authenticated by more than a cookie.
+    pub fn allow_any_origin(mut self) -> Self {
+        self.gate.origins = Origins::Any;
+        self
+    }
+
+    /// The size of a POST's body in bytes, at most: 4 MiB by default. A larger one gets 413 as soon as that shows.
+    ///
+    /// axum's own `DefaultBodyLimit` (2 MiB) still applies to handlers that read the body by `Json` or `Bytes`; this
+    /// crate's extractors do not.
+    pub fn max_body_bytes(mut self, bytes: usize) -> Self {
+        self.gate.max_body_bytes = bytes;
+        self
+    }
+
+    /// The time in which a POST's body must be whole: 30 s by default. One that is not gets 408.
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.gate.body_timeout = timeout;
+        self
+    }
+}
+
+/// Whose requests they are.
+impl McpServerBuilder {
+    /// Reads the principal of a request: a stable name of who sends it, that an auth layer outside left in the
+    /// extensions, say. `None` and `""` mean that there is none.
+    ///
+    /// Without such a function the `Authorization` header tells callers apart, and a client that refreshes its token
+    /// cannot cancel what it began with the old one. The session id joins the caller either way.
+    ///
+    /// ```
+    /// # use mcp_layer::McpServer;
+    /// #[derive(Clone)]
+    /// struct User {
+    ///     id: String,
+    /// }
+    ///
+    /// let server = McpServer::builder()
+    ///     .principal(|request| request.extensions.get::<User>().map(|user| user.id.clone()))
+    ///     .build();
+    /// ```
+    pub fn principal(mut self, read: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.identify.principal = Some(Arc::new(read));
+        self
+    }
+
+    /// Whether an `initialize` that succeeds opens a session, where the handler opens none: yes by default. The id is
+    /// random, nothing is stored for it, and each client that sends it back is a caller of its own.
+    pub fn sessions(mut self, sessions: bool) -> Self {
+        self.no_sessions = !sessions;
+        self
+    }
+
+    /// Whether cancels of callers that have no principal, no Authorization and no session are ignored: no by default,
+    /// so one such client can cancel the request of another that has an equal id.
+    pub fn strict_callers(mut self, strict: bool) -> Self {
+        self.options.strict_callers = strict;
+        self
+    }
+}
+
+/// What a cancel does.
+impl McpServerBuilder {
+    /// What a cancel does that names several requests of its caller: nothing by default.
+    pub fn ambiguous_cancel(mut self, does: AmbiguousCancel) -> Self {
+        self.options.ambiguous_cancel = does;
+        self
+    }
+
+    /// The code of the error that completes a cancelled request: -32002 by default.
+    pub fn cancel_code(mut self, code: i64) -> Self {
+        self.cancel_code = Some(code);
+        self
+    }
+
+    /// How long a handler that took [`Cancellation`](crate::Cancellation) may run on once its exchange has ended: 5 s by
+    /// default. 1,024 handlers at most have their grace at once.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.options.cancel_grace = grace;
+        self
+    }
+
+    /// What becomes of a request whose caller has one of the same id parked: it is let in by default.
+    pub fn duplicate_id(mut self, does: DuplicateId) -> Self {
+        self.options.duplicate_id = does;
+        self
+    }
+
+    /// How long a cancel is kept that finds no request, in case it has overtaken it: 1 s by default; zero keeps none.
+    /// Only those of callers with a session are, 64 a caller and 4,096 in all.
+    pub fn early_cancels(mut self, kept_for: Duration) -> Self {
+        self.options.early_cancels = kept_for;
+        self
+    }
+}
+
+/// How much at once.
+impl McpServerBuilder {
+    /// How many exchanges may be parked at once: 10,000 by default. One more gets 503. As many notifications and
+    /// responses may be at work beside them.
+    pub fn max_parked(mut self, most: usize) -> Self {
+        self.options.max_parked = most;
+        self
+    }
+
+    /// How many of them may be of one principal or Authorization: 1,000 by default. One more gets 429. Sessions do not
+    /// count as callers here, because anyone can invent them.
+    pub fn max_parked_per_caller(mut self, most: usize) -> Self {
+        self.options.max_parked_per_caller = most;
+        self
+    }
+}
+
+impl McpServerBuilder {
+    /// Is told of every exchange that ends: nobody by default.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.options.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// The server.
+    #[must_use]
+    pub fn build(self) -> McpServer {
+        let unanswered = Background::new(self.options.max_parked);
+        McpServer {
+            shared: Arc::new(Shared {
+                cancel_code: self.cancel_code,
+                discards: Background::new(MOST_DISCARDS),
+                gate: self.gate,
+                identify: self.identify,
+                in_flight: Arc::new(InFlight::new(self.options)),
+                mints_sessions: !self.no_sessions,
+                unanswered,
+            }),
+        }
+    }
+}
+
+impl std::fmt::Debug for McpServerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpServerBuilder").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}

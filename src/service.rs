@@ -1,0 +1,66 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::BoxError;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{Method, Request};
+use tower::Service;
+
+use crate::future::ResponseFuture;
+use crate::inbound::headers::take_minted_session;
+use crate::server::Shared;
+
+/// The service that [`McpLayer`](crate::McpLayer) makes. It never fails and is always ready, so that a cancel gets through
+/// when the service inside is busy: that one is made ready within each exchange.
+#[derive(Clone, Debug)]
+pub struct Mcp<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+impl<S> Mcp<S> {
+    pub(crate) fn new(inner: S, shared: Arc<Shared>) -> Self {
+        Self { inner, shared }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for Mcp<S>
+where
+    S: Service<Request<Body>, Response = Response<R>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = ResponseFuture<S>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (mut parts, body) = request.into_parts();
+        let (inner, shared, body) = (self.inner.clone(), Arc::clone(&self.shared), Body::new(body));
+        if parts.method == Method::OPTIONS {
+            return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
+        }
+        if let Err(rejection) = shared.gate.check_sender(&parts) {
+            return ResponseFuture::refuse(shared, rejection, &parts, body);
+        }
+        if parts.method != Method::POST {
+            take_minted_session(&mut parts.headers);
+            return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
+        }
+        if let Err(rejection) = shared.gate.check_content(&parts) {
+            return ResponseFuture::refuse(shared, rejection, &parts, body);
+        }
+        ResponseFuture::read(inner, shared, parts, body)
+    }
+}
