@@ -18,11 +18,7 @@ async fn main() -> std::io::Result<()> {
     axum::serve(listener, app).await
 }
 
-async fn handle(
-    message: McpMessage,
-    info: ExchangeInfo,
-    cancellation: Cancellation,
-) -> Result<Reply<Value>, McpError> {
+async fn handle(message: McpMessage, info: ExchangeInfo, cancellation: Cancellation) -> Result<Reply<Value>, McpError> {
     match message.method() {
         "initialize" => Ok(Reply(json!({
             "protocolVersion": info.version().as_str(),

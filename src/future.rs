@@ -161,7 +161,8 @@ where
         Ok(response) => response.map(Body::new),
         Err(error) => {
             tracing::error!(error = error.into(), "the inner service failed");
-            let mut response = Answer::error(None, &McpError::internal_error("Internal error")).into_response(Form::Json);
+            let mut response =
+                Answer::error(None, &McpError::internal_error("Internal error")).into_response(Form::Json);
             *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
             response
         }

@@ -28,15 +28,15 @@ pub use self::server::{McpServer, McpServerBuilder};
 pub use self::service::Mcp;
 
 // Each room names only those above it.
-mod jsonrpc;
-mod protocol;
 mod exchange;
-mod rejection;
-mod inbound;
-mod reply;
 mod extract;
-mod server;
-mod post;
 mod future;
-mod service;
+mod inbound;
+mod jsonrpc;
 mod layer;
+mod post;
+mod protocol;
+mod rejection;
+mod reply;
+mod server;
+mod service;

@@ -228,6 +228,9 @@ impl<T: Send + 'static> InFlight<T> {
 
 impl<T> std::fmt::Debug for InFlight<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InFlight").field("in_grace", &self.in_grace).field("detached", &self.detached).finish_non_exhaustive()
+        f.debug_struct("InFlight")
+            .field("in_grace", &self.in_grace)
+            .field("detached", &self.detached)
+            .finish_non_exhaustive()
     }
 }

@@ -79,7 +79,7 @@ impl McpMessage {
 
     /// The `result` of a response as JSON, or its `error`. `None` for requests and notifications.
     #[must_use]
-    pub fn outcome(&self) -> Option<Result<&str, &str>> {
+    pub fn response(&self) -> Option<Result<&str, &str>> {
         match self.0.kind() {
             Kind::Response { result, .. } => Some(result.as_deref().map_err(AsRef::as_ref)),
             Kind::Notification { .. } | Kind::Request { .. } => None,

@@ -18,7 +18,9 @@ pub enum ExtractRejection {
 impl fmt::Display for ExtractRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingLayer => f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?"),
+            Self::MissingLayer => {
+                f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?")
+            }
             Self::Params(error) => error.fmt(f),
         }
     }

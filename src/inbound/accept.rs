@@ -49,7 +49,9 @@ impl Best {
             _ if range.suffix.is_some() => return,
             ("*", "*") => 1,
             (range_ty, "*") if range_ty.eq_ignore_ascii_case(ty) => 2,
-            (range_ty, range_subty) if range_ty.eq_ignore_ascii_case(ty) && range_subty.eq_ignore_ascii_case(subty) => 3,
+            (range_ty, range_subty) if range_ty.eq_ignore_ascii_case(ty) && range_subty.eq_ignore_ascii_case(subty) => {
+                3
+            }
             _ => return,
         };
         let weight = range.get_param(Name::new_unchecked("q")).map_or(Ok(1.0), |q| q.unquoted_str().parse::<f32>());

@@ -113,7 +113,8 @@ mod tests {
     use super::*;
 
     fn pieces(pieces: &[&'static str]) -> Body {
-        let pieces: Vec<_> = pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
+        let pieces: Vec<_> =
+            pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
         Body::from_stream(stream::iter(pieces))
     }
 

@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn a_cancel_names_a_request_or_nothing() {
         let of = |body: &str| Message::decode(Bytes::copy_from_slice(body.as_bytes())).unwrap();
-        let message = of(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7","reason":"a\nb"}}"#);
+        let message =
+            of(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7","reason":"a\nb"}}"#);
         assert_eq!(cancel_of(&message), Some(Cancel { id: "7".into(), reason: Some("a\nb".into()) }));
         let message = of(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":7,"requestId":0}}"#);
         assert_eq!(cancel_of(&message), Some(Cancel { id: 0.into(), reason: None }));

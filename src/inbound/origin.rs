@@ -202,7 +202,10 @@ impl<S: AsRef<str>> Name<S> {
 pub(crate) enum Origin<S> {
     /// `null`: a page that has none.
     Opaque,
-    Tuple { scheme: S, authority: Authority<S> },
+    Tuple {
+        scheme: S,
+        authority: Authority<S>,
+    },
 }
 
 impl<'a> Origin<&'a str> {
@@ -372,13 +375,11 @@ mod tests {
 
     #[test]
     fn a_list_of_origins_is_compared_as_parsed() {
-        let origins = Origins::listed(["https://App.example.com", "vscode-webview://id1", "http://a.example:81"]).unwrap();
-        for good in [
-            "https://app.example.com",
-            "HTTPS://APP.example.com:443",
-            "vscode-webview://id1",
-            "http://a.example:81",
-        ] {
+        let origins =
+            Origins::listed(["https://App.example.com", "vscode-webview://id1", "http://a.example:81"]).unwrap();
+        for good in
+            ["https://app.example.com", "HTTPS://APP.example.com:443", "vscode-webview://id1", "http://a.example:81"]
+        {
             assert!(origin(&origins, &[good]), "{good}");
         }
         for bad in [

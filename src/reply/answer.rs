@@ -86,10 +86,7 @@ impl http_body::Body for Answer {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let piece = if self.head.is_empty() { std::mem::take(&mut self.rest) } else { std::mem::take(&mut self.head) };
         Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
     }
