@@ -50,7 +50,6 @@ impl McpServer {
     }
 
     /// A server with options of your own.
-    #[must_use]
     pub fn builder() -> McpServerBuilder {
         McpServerBuilder::default()
     }
@@ -91,7 +90,7 @@ pub struct McpServerBuilder {
 /// What is let in.
 impl McpServerBuilder {
     /// The hosts that the server answers to, instead of the default, which is loopback: localhost, 127.0.0.0/8 and
-    /// \[::1\]. One without a port stands for all its ports. Any other `Host` gets 403.
+    /// `[::1]`. One without a port stands for all its ports. Any other `Host` gets 403.
     ///
     /// This is what keeps web pages from reaching a server through DNS rebinding (MCP, *Transports*, Security Warning).
     ///

@@ -1,9 +1,9 @@
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::exchange::End;
 use super::key::{Caller, Key};
 use super::sync::{AtomicUsize, Mutex, Ordering, lock};
 
@@ -23,7 +23,7 @@ pub(super) struct EarlyCancels {
 
 #[derive(Debug, Default)]
 struct Memory {
-    cancels: HashMap<Key, (Instant, Option<Arc<str>>)>,
+    cancels: HashMap<Key, (Instant, End)>,
     callers: HashMap<Caller, usize>,
     /// In the order in which they were kept, those that have been used since among them.
     order: VecDeque<(Instant, Key)>,
@@ -35,20 +35,20 @@ impl EarlyCancels {
     }
 
     /// Keeps a cancel, if there is room: a full memory keeps what it has.
-    pub(super) fn keep(&self, key: &Key, reason: Option<Arc<str>>, now: Instant) -> bool {
+    pub(super) fn keep(&self, key: &Key, end: &End, now: Instant) -> bool {
         let too_long = key.id.as_str().is_some_and(|id| id.len() > LONGEST_ID);
         if self.kept_for.is_zero() || too_long || !key.caller.has_session() {
             return false;
         }
         let mut memory = lock(&self.memory);
         memory.expire(now, self.kept_for);
-        let kept = memory.keep(key, reason, now);
+        let kept = memory.keep(key, end, now);
         self.kept.store(memory.cancels.len(), Ordering::Release);
         kept
     }
 
     /// Takes the cancel of this request, if one is kept.
-    pub(super) fn take(&self, key: &Key, now: impl FnOnce() -> Instant) -> Option<Option<Arc<str>>> {
+    pub(super) fn take(&self, key: &Key, now: impl FnOnce() -> Instant) -> Option<End> {
         if self.kept.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -61,7 +61,7 @@ impl EarlyCancels {
 }
 
 impl Memory {
-    fn keep(&mut self, key: &Key, reason: Option<Arc<str>>, now: Instant) -> bool {
+    fn keep(&mut self, key: &Key, end: &End, now: Instant) -> bool {
         if self.cancels.contains_key(key) {
             return true;
         }
@@ -69,21 +69,21 @@ impl Memory {
         if self.order.len() >= MOST || callers >= MOST_A_CALLER {
             return false;
         }
-        self.cancels.insert(key.clone(), (now, reason));
+        self.cancels.insert(key.clone(), (now, end.clone()));
         self.order.push_back((now, key.clone()));
         self.callers.insert(key.caller, callers + 1);
         true
     }
 
-    fn forget(&mut self, key: &Key) -> Option<Option<Arc<str>>> {
-        let (_, reason) = self.cancels.remove(key)?;
+    fn forget(&mut self, key: &Key) -> Option<End> {
+        let (_, end) = self.cancels.remove(key)?;
         if let Some(callers) = self.callers.get_mut(&key.caller) {
             *callers -= 1;
             if *callers == 0 {
                 self.callers.remove(&key.caller);
             }
         }
-        Some(reason)
+        Some(end)
     }
 
     fn expire(&mut self, now: Instant, kept_for: Duration) {
@@ -102,6 +102,11 @@ impl Memory {
 mod tests {
     use super::*;
     use crate::exchange::key::Callers;
+    use crate::exchange::outcome::Outcome;
+
+    fn end(reason: &str) -> End {
+        End { outcome: Outcome::Cancelled, reason: Some(reason.into()) }
+    }
 
     fn keys() -> impl Fn(&str, u64) -> Key {
         let callers = Callers::default();
@@ -113,14 +118,14 @@ mod tests {
         let (key, start) = (keys(), Instant::now());
         let early = EarlyCancels::new(Duration::from_secs(1));
         let after = |millis| start + Duration::from_millis(millis);
-        assert!(early.keep(&key("s", 1), Some("why".into()), start));
+        assert!(early.keep(&key("s", 1), &end("why"), start));
         assert_eq!(early.take(&key("s", 2), || start), None);
         assert_eq!(early.take(&key("t", 1), || start), None);
-        assert_eq!(early.take(&key("s", 1), || after(999)), Some(Some("why".into())));
+        assert_eq!(early.take(&key("s", 1), || after(999)), Some(end("why")));
         assert_eq!(early.take(&key("s", 1), || after(999)), None);
 
-        assert!(early.keep(&key("s", 1), None, after(1_000)));
-        assert!(early.keep(&key("s", 1), None, after(1_500)));
+        assert!(early.keep(&key("s", 1), &end(""), after(1_000)));
+        assert!(early.keep(&key("s", 1), &end(""), after(1_500)));
         assert_eq!(early.take(&key("s", 1), || after(2_000)), None);
         assert_eq!(early.kept.load(Ordering::Relaxed), 0);
     }
@@ -130,10 +135,10 @@ mod tests {
         let (key, start) = (keys(), Instant::now());
         let early = EarlyCancels::new(Duration::from_secs(1));
         let after = |millis| start + Duration::from_millis(millis);
-        early.keep(&key("s", 1), None, start);
+        early.keep(&key("s", 1), &end(""), start);
         early.take(&key("s", 1), || start);
-        early.keep(&key("s", 1), None, after(900));
-        assert_eq!(early.take(&key("s", 1), || after(1_100)), Some(None));
+        early.keep(&key("s", 1), &end(""), after(900));
+        assert_eq!(early.take(&key("s", 1), || after(1_100)), Some(end("")));
     }
 
     #[test]
@@ -141,17 +146,17 @@ mod tests {
         let (key, start) = (keys(), Instant::now());
         let early = EarlyCancels::new(Duration::from_secs(1));
         for id in 0..1_000 {
-            assert_eq!(early.keep(&key("one", id), None, start), id < 64);
+            assert_eq!(early.keep(&key("one", id), &end(""), start), id < 64);
         }
         for session in 0..100_u32 {
             for id in 0..64 {
-                early.keep(&key(&session.to_string(), id), None, start);
+                early.keep(&key(&session.to_string(), id), &end(""), start);
             }
         }
         let memory = lock(&early.memory);
         assert_eq!((memory.cancels.len(), memory.order.len(), memory.callers.len()), (4_096, 4_096, 64));
         drop(memory);
-        assert!(early.keep(&key("one", 5_000), None, start + Duration::from_secs(1)));
+        assert!(early.keep(&key("one", 5_000), &end(""), start + Duration::from_secs(1)));
         assert_eq!(lock(&early.memory).cancels.len(), 1);
     }
 
@@ -160,7 +165,7 @@ mod tests {
         let (key, start) = (keys(), Instant::now());
         let early = EarlyCancels::new(Duration::from_secs(1));
         for id in 0..10_000 {
-            early.keep(&key("s", id), None, start);
+            early.keep(&key("s", id), &end(""), start);
             early.take(&key("s", id), || start);
         }
         assert_eq!(lock(&early.memory).order.len(), 4_096);
@@ -171,9 +176,9 @@ mod tests {
         let (callers, start) = (Callers::default(), Instant::now());
         let early = EarlyCancels::new(Duration::from_secs(1));
         let session = callers.caller(None, Some(b"s"));
-        assert!(!early.keep(&Key { caller: callers.caller(None, None), id: 1.into() }, None, start));
-        assert!(!early.keep(&Key { caller: session, id: "x".repeat(257).into() }, None, start));
-        assert!(early.keep(&Key { caller: session, id: "x".repeat(256).into() }, None, start));
-        assert!(!EarlyCancels::new(Duration::ZERO).keep(&Key { caller: session, id: 1.into() }, None, start));
+        assert!(!early.keep(&Key { caller: callers.caller(None, None), id: 1.into() }, &end(""), start));
+        assert!(!early.keep(&Key { caller: session, id: "x".repeat(257).into() }, &end(""), start));
+        assert!(early.keep(&Key { caller: session, id: "x".repeat(256).into() }, &end(""), start));
+        assert!(!EarlyCancels::new(Duration::ZERO).keep(&Key { caller: session, id: 1.into() }, &end(""), start));
     }
 }

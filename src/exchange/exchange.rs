@@ -33,7 +33,7 @@ struct State {
 }
 
 /// How an exchange ended, and the reason that was given.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct End {
     pub(crate) outcome: Outcome,
     pub(crate) reason: Option<Arc<str>>,

@@ -133,9 +133,9 @@ impl<T: Send + 'static> InFlight<T> {
         }
         let guard = Guard::new(Arc::clone(self), Arc::clone(exchange));
         if exchange.is_cancellable()
-            && let Some(reason) = self.early.take(exchange.key(), Instant::now)
+            && let Some(end) = self.early.take(exchange.key(), Instant::now)
         {
-            self.end_with(exchange, End { outcome: Outcome::Cancelled, reason });
+            self.end_with(exchange, &end);
         }
         Ok(guard)
     }
@@ -147,7 +147,7 @@ impl<T: Send + 'static> InFlight<T> {
         }
         let end = End { outcome: Outcome::Cancelled, reason };
         match self.cancel_parked(key, &end) {
-            Found::Nothing if self.early.keep(key, end.reason.clone(), Instant::now()) => {}
+            Found::Nothing if self.early.keep(key, &end, Instant::now()) => {}
             found => return found,
         }
         // The request may have been parked since it was not found. It looked for a kept cancel after it was parked, so
@@ -168,9 +168,8 @@ impl<T: Send + 'static> InFlight<T> {
             slots.retain(|parked| parked.is_cancellable());
             found = slots.len();
             match self.options.ambiguous_cancel {
-                AmbiguousCancel::All => {}
                 AmbiguousCancel::Ignore if found > 1 => slots.clear(),
-                AmbiguousCancel::Ignore => {}
+                AmbiguousCancel::All | AmbiguousCancel::Ignore => {}
                 AmbiguousCancel::Newest => drop(slots.drain(..found.saturating_sub(1))),
             }
         });
@@ -187,13 +186,13 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// Ends an exchange, unless it has ended: says which.
     pub(super) fn end(&self, exchange: &Arc<Exchange<T>>, outcome: Outcome) -> bool {
-        self.end_with(exchange, End { outcome, reason: None })
+        self.end_with(exchange, &End { outcome, reason: None })
     }
 
-    fn end_with(&self, exchange: &Arc<Exchange<T>>, end: End) -> bool {
-        let ended = self.table.end(exchange, end.clone());
+    fn end_with(&self, exchange: &Arc<Exchange<T>>, end: &End) -> bool {
+        let ended = self.table.end(exchange, end);
         if ended {
-            self.after_end(exchange, &end);
+            self.after_end(exchange, end);
         }
         ended
     }

@@ -34,11 +34,11 @@ impl<T> Table<T> {
     }
 
     /// Ends this exchange, unless somebody else has.
-    pub(super) fn end(&self, exchange: &Arc<Exchange<T>>, end: End) -> bool {
+    pub(super) fn end(&self, exchange: &Arc<Exchange<T>>, end: &End) -> bool {
         let mut ended = false;
         self.0.remove_if_mut(exchange.key(), |_, slots| {
             if let Some(at) = slots.iter().position(|parked| Arc::ptr_eq(parked, exchange)) {
-                slots.remove(at).set_end(end);
+                slots.remove(at).set_end(end.clone());
                 ended = true;
             }
             slots.is_empty()

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HeaderValue};
 use http::request::Parts;
 
 use super::headers::{SESSION_ID, singleton};
@@ -20,7 +20,7 @@ impl Identify {
     /// The principal, where a function reads one, else the Authorization; and the session in any case.
     pub(crate) fn caller(&self, parts: &Parts) -> Result<Caller, Rejection> {
         let authorization = singleton(&parts.headers, &AUTHORIZATION, "Authorization")?;
-        let session = singleton(&parts.headers, &SESSION_ID, "Mcp-Session-Id")?.map(|session| session.as_bytes());
+        let session = singleton(&parts.headers, &SESSION_ID, "Mcp-Session-Id")?.map(HeaderValue::as_bytes);
         Ok(match &self.principal {
             Some(principal) => {
                 let principal = principal(parts).filter(|name| !name.is_empty());

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::HeaderMap;
+use http::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -57,7 +57,7 @@ fn version(headers: &HeaderMap, message: &Message) -> Result<ProtocolVersion, Re
         return Ok(ProtocolVersion::negotiated(requested.as_deref()));
     }
     let header = singleton(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version")?;
-    ProtocolVersion::from_header(header.map(|value| value.as_bytes())).ok_or(Rejection::UnsupportedVersion)
+    ProtocolVersion::from_header(header.map(HeaderValue::as_bytes)).ok_or(Rejection::UnsupportedVersion)
 }
 
 /// What a cancel names.
@@ -90,8 +90,6 @@ pub(crate) fn cancel_of(message: &Message) -> Option<Cancel<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use http::header::HeaderValue;
-
     use super::*;
 
     fn decode_with(headers: &[(&'static str, &'static str)], body: &'static str) -> Result<Inbound, Refusal> {

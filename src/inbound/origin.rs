@@ -12,7 +12,7 @@ use crate::rejection::Rejection;
 pub(crate) enum Hosts {
     Any,
     Listed(Vec<Authority<String>>),
-    /// localhost, 127.0.0.0/8, [::1].
+    /// localhost, 127.0.0.0/8, `[::1]`.
     #[default]
     Loopback,
 }

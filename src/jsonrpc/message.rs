@@ -9,7 +9,7 @@ use super::envelope::{Envelope, string};
 use super::error::McpError;
 use super::request_id::RequestId;
 
-/// Arrays and objects within each other, at most: what serde_json itself reads.
+/// Arrays and objects within each other, at most: what `serde_json` itself reads.
 const MAX_DEPTH: usize = 128;
 
 /// One JSON-RPC message: its envelope is read, its params are kept as they came.
@@ -45,7 +45,7 @@ impl Malformed {
 }
 
 impl Message {
-    /// Reads a POSTed body: once for UTF-8 and depth, which raw values skip, and once as an envelope.
+    /// Reads the body of a POST: once for UTF-8 and depth, which raw values skip, and once as an envelope.
     pub(crate) fn decode(body: Bytes) -> Result<Self, Malformed> {
         if !is_shallow(&body) {
             return Err(Malformed::unreadable("Parse error: nested deeper than 128"));

@@ -1,7 +1,6 @@
 //! What goes out: a handler's response becomes the one answer to its request.
 
 mod answer;
-#[expect(clippy::module_inception, reason = "one noun a file, and this one is the room's")]
 mod reply;
 mod settle;
 mod sse;

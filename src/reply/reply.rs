@@ -8,7 +8,7 @@ use crate::jsonrpc::McpError;
 /// The result of a request: `Reply(value)` is answered as `{"jsonrpc":"2.0","id":…,"result":value}`.
 ///
 /// The layer adds `jsonrpc` and the id. MCP wants the value to be an object. For a notification, which has no answer, the
-/// value is thrown away. A value that serde_json cannot write becomes the error -32603.
+/// value is thrown away. A value that `serde_json` cannot write becomes the error -32603.
 ///
 /// ```
 /// use mcp_layer::{McpError, McpMessage, Reply};
