@@ -82,12 +82,7 @@ where
         let reason = cancel.reason.as_deref().map(|reason| shortened(reason, LONGEST_REASON));
         let found = self.shared.in_flight.cancel(&Key { caller, id: cancel.id.clone() }, reason.map(Arc::from));
         let reason = reason.map(|reason| shortened(reason, LONGEST_LOGGED));
-        tracing::debug!(
-            id = shortened(&cancel.id.to_string(), LONGEST_LOGGED),
-            ?reason,
-            ?found,
-            "notifications/cancelled"
-        );
+        tracing::debug!(id = ?cancel.id, ?reason, ?found, "notifications/cancelled");
     }
 }
 

@@ -51,7 +51,7 @@ impl<T: Send + 'static> Future for Guard<T> {
             if self.in_flight.end(&self.exchange, Outcome::Replied) {
                 return Poll::Ready(Completion::Replied(reply));
             }
-            tracing::debug!(id = %self.exchange.key().id, "a late reply is dropped");
+            tracing::debug!(id = ?self.exchange.key().id, "a late reply is dropped");
         }
         let end = ready!(self.exchange.poll_end(cx));
         self.driven_by = DrivenBy::Nobody;

@@ -3,6 +3,11 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::error::shortened;
+
+/// What a log line shows of an id, in bytes.
+const LONGEST_SHOWN: usize = 256;
+
 /// The id of a JSON-RPC request: an integer of up to 64 bits, or a string.
 ///
 /// The two kinds never meet: `7` and `"7"` are different ids, and each is echoed as the client sent it, with all its
@@ -58,9 +63,13 @@ impl RequestId {
     }
 }
 
+/// For log lines: as `Display`, but of a long string only the beginning.
 impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        match &self.0 {
+            Repr::String(text) => fmt::Debug::fmt(shortened(text, LONGEST_SHOWN), f),
+            Repr::Negative(_) | Repr::Unsigned(_) => fmt::Display::fmt(self, f),
+        }
     }
 }
 

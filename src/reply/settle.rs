@@ -38,7 +38,7 @@ impl Settle {
         let (answer, is_result) = match self.read(&parts.headers, Body::new(body), member).await {
             Ok(settled) => settled,
             Err(why) => {
-                tracing::error!(id = %self.id, why, "a handler's response does not answer its request");
+                tracing::error!(id = ?self.id, why, "a handler's response does not answer its request");
                 (self.internal_error(), false)
             }
         };
