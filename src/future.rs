@@ -9,21 +9,24 @@ use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::Request;
 use http::header::{EXPECT, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
+use http::{Request, StatusCode};
 use http_body::Body as _;
 use pin_project_lite::pin_project;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tower::util::Oneshot;
 use tower::{Service, ServiceExt};
 
-use crate::exchange::{Completion, End, Exchange, Guard, Outcome, Unanswered};
-use crate::inbound::{Collect, CollectError, Form, Refusal, discard};
+use crate::body::passing;
+use crate::exchange::{Guard, Lifecycle, Refused, Unanswered};
+use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
 use crate::jsonrpc::McpError;
+use crate::outbound::{self, completed};
 use crate::post::{Dispatched, Post};
 use crate::rejection::Rejection;
-use crate::reply::{Answer, accepted};
+use crate::reply::{Answer, Settled, accepted};
 use crate::server::Shared;
 
 /// The client of a notification waits for its handler this long.
@@ -34,9 +37,8 @@ pin_project! {
     pub struct ResponseFuture<S: Service<Request<Body>>> {
         #[pin]
         state: State<S>,
-        // Of the state; armed only when something is not ready at once.
         #[pin]
-        timer: Option<Sleep>,
+        waiting: Waiting,
         shared: Arc<Shared>,
     }
 }
@@ -47,9 +49,43 @@ pin_project! {
         // It is no POST, or no business of ours.
         Passed { #[pin] future: Oneshot<S, Request<Body>> },
         Reading { body: Option<Collect>, post: Option<Post<S>> },
-        Parked { guard: Guard<Response>, form: Form },
-        Unanswered { handler: Unanswered<Response> },
+        Parked { guard: Option<Guard<Settled>>, accepts: Accepts },
+        Unanswered { handler: Unanswered<Settled> },
         Answered { response: Option<Response> },
+    }
+}
+
+pin_project! {
+    // What a state waits for beside its own work. Armed only when that is not done at once.
+    #[derive(Default)]
+    struct Waiting {
+        #[pin]
+        timer: Option<Sleep>,
+        #[pin]
+        shutdown: Option<WaitForCancellationFutureOwned>,
+    }
+}
+
+impl Waiting {
+    fn poll_timer(self: Pin<&mut Self>, at: impl FnOnce() -> Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut timer = self.project().timer;
+        if timer.is_none() {
+            let Some(at) = at() else { return Poll::Pending };
+            timer.set(Some(sleep_until(at)));
+        }
+        timer.as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx))
+    }
+
+    fn poll_shutdown(
+        self: Pin<&mut Self>,
+        signal: impl FnOnce() -> WaitForCancellationFutureOwned,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let mut shutdown = self.project().shutdown;
+        if shutdown.is_none() {
+            shutdown.set(Some(signal()));
+        }
+        shutdown.as_pin_mut().map_or(Poll::Pending, |shutdown| shutdown.poll(cx))
     }
 }
 
@@ -74,7 +110,7 @@ impl<S: Service<Request<Body>>> ResponseFuture<S> {
     }
 
     fn new(state: State<S>, shared: Arc<Shared>) -> Self {
-        Self { state, timer: None, shared }
+        Self { state, waiting: Waiting::default(), shared }
     }
 }
 
@@ -90,44 +126,58 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        let shared: &Arc<Shared> = this.shared;
         loop {
             let next = match this.state.as_mut().project() {
-                StateProject::Passed { future } => return Poll::Ready(Ok(passed(ready!(future.poll(cx))))),
-                StateProject::Reading { body, post } => {
-                    let limit = this.shared.gate.body_timeout;
-                    let Some(collect) = body else { return Poll::Pending };
-                    let read = match Pin::new(collect).poll(cx) {
-                        Poll::Ready(Ok(body)) => post.take().map(|post| post.dispatch(body)),
-                        Poll::Ready(Err(CollectError::Broken)) => Some(Err((Rejection::BodyUnreadable, None))),
-                        Poll::Ready(Err(CollectError::TooLarge)) => {
-                            let limit = this.shared.gate.max_body_bytes;
-                            Some(Err((Rejection::BodyTooLarge { limit }, None)))
-                        }
+                StateProject::Passed { future } => {
+                    let response = match future.poll(cx) {
+                        Poll::Ready(response) => passed(response, shared.in_flight.lifecycle()),
                         Poll::Pending => {
-                            ready!(poll_timer(this.timer.as_mut(), limit, cx));
-                            Some(Err((Rejection::BodyTimeout(limit), None)))
+                            let down = || shared.in_flight.lifecycle().down();
+                            ready!(this.waiting.as_mut().poll_shutdown(down, cx));
+                            refusal((Refused::ShuttingDown.into(), None))
                         }
                     };
-                    this.timer.set(None);
+                    State::Answered { response: Some(response) }
+                }
+                StateProject::Reading { body, post } => {
+                    let Some(collect) = body else { return Poll::Pending };
+                    let read = ready!(poll_body(collect, this.waiting.as_mut(), shared, cx));
                     if let Some(unread) = body.take().map(Collect::into_rest) {
-                        discard_in_background(this.shared, unread);
+                        discard_in_background(shared, unread);
                     }
-                    match read {
-                        Some(Ok(Dispatched::Parked(guard, form))) => State::Parked { guard, form },
-                        Some(Ok(Dispatched::Unanswered(handler))) => State::Unanswered { handler },
-                        Some(Err(refused)) => State::Answered { response: Some(refusal(refused)) },
-                        None => return Poll::Pending,
+                    let Some(post) = post.take() else { return Poll::Pending };
+                    match read.map_err(|rejection| (rejection, None)).and_then(|body| post.dispatch(body)) {
+                        Ok(Dispatched::Parked(guard, accepts)) => State::Parked { guard: Some(guard), accepts },
+                        Ok(Dispatched::Unanswered(handler)) => State::Unanswered { handler },
+                        Err(refused) => State::Answered { response: Some(refusal(refused)) },
                     }
                 }
-                StateProject::Parked { guard, form } => {
-                    let completion = ready!(Pin::new(&mut *guard).poll(cx));
-                    return Poll::Ready(Ok(completed(completion, guard.exchange(), *form, this.shared.cancel_code)));
+                StateProject::Parked { guard: waiting_guard, accepts } => {
+                    let Some(guard) = waiting_guard else { return Poll::Pending };
+                    match Pin::new(&mut *guard).poll(cx) {
+                        Poll::Ready(completion) => {
+                            let response = completed(completion, guard.exchange(), *accepts, shared);
+                            State::Answered { response: Some(response) }
+                        }
+                        Poll::Pending => {
+                            match ready!(poll_silence(guard, *accepts, this.waiting.as_mut(), shared, cx)) {
+                                Silence::IsTooLong => guard.time_out(),
+                                Silence::NeedsStream => {
+                                    let response = waiting_guard.take().map(|guard| outbound::stream(guard, shared));
+                                    this.state.set(State::Answered { response });
+                                }
+                            }
+                            continue;
+                        }
+                    }
                 }
                 StateProject::Unanswered { handler } => {
                     let handled = match Pin::new(handler).poll(cx) {
                         Poll::Ready(handled) => handled.ok(),
                         Poll::Pending => {
-                            ready!(poll_timer(this.timer.as_mut(), ACCEPTED_AFTER, cx));
+                            let at = || Some(Instant::now() + ACCEPTED_AFTER);
+                            ready!(this.waiting.as_mut().poll_timer(at, cx));
                             None
                         }
                     };
@@ -139,58 +189,83 @@ where
                     None => return Poll::Pending,
                 },
             };
+            this.waiting.set(Waiting::default());
             this.state.set(next);
         }
     }
 }
 
-fn poll_timer(mut timer: Pin<&mut Option<Sleep>>, after: Duration, cx: &mut Context<'_>) -> Poll<()> {
-    if timer.is_none() {
-        timer.set(Some(sleep(after)));
-    }
-    timer.as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx))
+/// The whole body, unless it is too large, too slow, or in the way of a shutdown.
+fn poll_body(
+    collect: &mut Collect,
+    mut waiting: Pin<&mut Waiting>,
+    shared: &Shared,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Bytes, Rejection>> {
+    let gate = &shared.gate;
+    Poll::Ready(match Pin::new(collect).poll(cx) {
+        Poll::Ready(Ok(body)) => Ok(body),
+        Poll::Ready(Err(CollectError::Broken)) => Err(Rejection::BodyUnreadable),
+        Poll::Ready(Err(CollectError::TooLarge)) => Err(Rejection::BodyTooLarge { limit: gate.max_body_bytes }),
+        Poll::Pending => {
+            let at = || Instant::now().checked_add(gate.body_timeout);
+            if waiting.as_mut().poll_timer(at, cx).is_ready() {
+                return Poll::Ready(Err(Rejection::BodyTimeout(gate.body_timeout)));
+            }
+            ready!(waiting.poll_shutdown(|| shared.in_flight.lifecycle().draining(), cx));
+            Err(Refused::ShuttingDown.into())
+        }
+    })
 }
 
-fn passed<R, E>(response: Result<Response<R>, E>) -> Response
+/// How the silence of a handler ends that has not replied.
+enum Silence {
+    IsTooLong,
+    NeedsStream,
+}
+
+/// Waits while a handler is silent: until its reply must be a stream, or until its deadline.
+fn poll_silence(
+    guard: &mut Guard<Settled>,
+    accepts: Accepts,
+    waiting: Pin<&mut Waiting>,
+    shared: &Shared,
+    cx: &mut Context<'_>,
+) -> Poll<Silence> {
+    if accepts.event_stream && guard.exchange().has_notes() {
+        return Poll::Ready(Silence::NeedsStream);
+    }
+    let deadline = guard.deadline();
+    let streams_after = shared.streaming.after(guard.exchange().version()).filter(|_| accepts.event_stream);
+    let at = || {
+        let streams_at = streams_after.and_then(|after| Instant::now().checked_add(after));
+        [deadline, streams_at].into_iter().flatten().min()
+    };
+    ready!(waiting.poll_timer(at, cx));
+    let is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
+    Poll::Ready(if is_over { Silence::IsTooLong } else { Silence::NeedsStream })
+}
+
+fn passed<R, E>(response: Result<Response<R>, E>, lifecycle: &Arc<Lifecycle>) -> Response
 where
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
     E: Into<BoxError>,
 {
     match response {
-        Ok(response) => response.map(Body::new),
+        Ok(response) => response.map(|body| passing(Body::new(body), lifecycle)),
         Err(error) => {
             tracing::error!(error = error.into(), "the inner service failed");
-            let mut response =
-                Answer::error(None, &McpError::internal_error("Internal error")).into_response(Form::Json);
-            *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+            let mut response = Answer::error(None, &McpError::internal_error("Internal error")).into_response();
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
             response
         }
     }
 }
 
-/// The one answer of an exchange.
-fn completed(
-    completion: Completion<Response>,
-    exchange: &Exchange<Response>,
-    form: Form,
-    cancel_code: Option<i64>,
-) -> Response {
-    let error = match completion {
-        Completion::Replied(Ok(response)) => return response,
-        Completion::Replied(Err(_panicked)) => McpError::internal_error("Internal error"),
-        Completion::Ended(End { outcome: Outcome::Cancelled, .. }) => {
-            let code = cancel_code.unwrap_or_else(|| exchange.version().cancelled_code());
-            McpError::new(code, "Request cancelled")
-        }
-        Completion::Ended(_) => McpError::internal_error("Request abandoned"),
-    };
-    Answer::error(Some(&exchange.key().id), &error).into_response(form)
-}
-
 fn refusal((rejection, id): Refusal) -> Response {
     tracing::debug!(?rejection, "refused");
-    let mut response = Answer::error(id.as_ref(), &rejection.error()).into_response(Form::Json);
+    let mut response = Answer::error(id.as_ref(), &rejection.error()).into_response();
     *response.status_mut() = rejection.status();
     if let Some(seconds) = rejection.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -3,18 +3,33 @@
 //! # The way of a POST
 //!
 //! ```text
-//! POST ─ gate (Host, Origin, Content-Type, size)             refused: HTTP status and a JSON-RPC error
-//!      ─ envelope (id, method, raw params; the bytes are kept)  refused: 400
-//!      ─ caller, Accept, version                               refused: 400, 406
-//!      ├ request       parked ─ handler ∥ cancelled ─ one answer
+//! POST ─ gate (Host, Origin, Content-Type, size)                    refused: HTTP status and a JSON-RPC error
+//!      ─ envelope (id, method, raw params; the bytes are kept)      refused: 400
+//!      ─ Accept, version (modern: _meta and Mcp-* headers), caller  refused: 400, 406
+//!      ├ request       parked ─ handler ∥ cancelled ∥ deadline ∥ shutdown ∥ client gone ─ one answer
 //!      ├ notification  notifications/cancelled? ends the named exchange first; then the handler; 202
 //!      └ response      the handler; 202
 //! ```
 
+mod body;
+mod exchange;
+mod extract;
+mod future;
+mod inbound;
+mod jsonrpc;
+mod layer;
+mod outbound;
+mod post;
+mod protocol;
+mod rejection;
+mod reply;
+mod server;
+mod service;
+
 #[doc(inline)]
-pub use self::exchange::{AmbiguousCancel, DuplicateId, Ended, Observer, Outcome};
+pub use self::exchange::{AmbiguousCancel, Departure, DuplicateId, Ended, Observer, Outcome};
 #[doc(inline)]
-pub use self::extract::{Cancellation, ExchangeInfo, ExtractRejection, McpMessage, Params};
+pub use self::extract::{Cancellation, ExchangeInfo, ExtractRejection, McpMessage, Notifier, Params};
 pub use self::future::ResponseFuture;
 #[doc(inline)]
 pub use self::inbound::ConfigError;
@@ -23,20 +38,6 @@ pub use self::jsonrpc::{McpError, RequestId};
 pub use self::layer::McpLayer;
 pub use self::protocol::ProtocolVersion;
 #[doc(inline)]
-pub use self::reply::Reply;
+pub use self::reply::{CancelledStream, Reply};
 pub use self::server::{McpServer, McpServerBuilder};
 pub use self::service::Mcp;
-
-// Each room names only those above it.
-mod exchange;
-mod extract;
-mod future;
-mod inbound;
-mod jsonrpc;
-mod layer;
-mod post;
-mod protocol;
-mod rejection;
-mod reply;
-mod server;
-mod service;

@@ -12,10 +12,10 @@ use tower::{Service, ServiceExt};
 use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
 use crate::extract::Context;
 use crate::inbound::headers::take_minted_session;
-use crate::inbound::{Form, Inbound, Refusal, cancel_of, decode};
+use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
 use crate::jsonrpc::{Kind, Message, shortened};
 use crate::rejection::Rejection;
-use crate::reply::Settle;
+use crate::reply::{Settle, Settled};
 use crate::server::Shared;
 
 /// What is kept of a cancel's reason, in bytes, and what of it goes to the log.
@@ -33,10 +33,10 @@ pub(crate) struct Post<S> {
 /// What became of it.
 #[derive(Debug)]
 pub(crate) enum Dispatched {
-    /// A request: it is parked, and will be answered in this form.
-    Parked(Guard<Response>, Form),
+    /// A request: it is parked.
+    Parked(Guard<Settled>, Accepts),
     /// A notification or a response.
-    Unanswered(Unanswered<Response>),
+    Unanswered(Unanswered<Settled>),
 }
 
 impl<S, R> Post<S>
@@ -49,29 +49,33 @@ where
 {
     /// Reads the body, which is whole, and sets the handler up. It is not called yet.
     pub(crate) fn dispatch(mut self, body: Bytes) -> Result<Dispatched, Refusal> {
-        let Inbound { form, message, version } = decode(&self.parts.headers, body)?;
+        let Inbound { accepts, message, version } = decode(&self.parts.headers, body, &self.shared.served)?;
         let refuse = |rejection: Rejection| (rejection, message.request_id().cloned());
-        let caller = self.shared.identify.caller(&self.parts).map_err(refuse)?;
+        // A modern request has no session. What a notification cancels may have one, whatever its own headers say.
+        let has_session = !(version.is_modern() && message.request_id().is_some());
+        let caller = self.shared.identify.caller(&self.parts, has_session).map_err(refuse)?;
         let mut context = Context {
             exchange: None,
             message: message.clone(),
             session: take_minted_session(&mut self.parts.headers),
+            streams: accepts.event_stream && message.method() != Some("initialize"),
             version,
         };
         let Kind::Request { id, method, .. } = message.kind() else {
             self.cancel(caller, &message);
-            let permit = self.shared.in_flight.admit_unanswered(caller).map_err(|refused| refuse(refused.into()))?;
-            let background = self.shared.unanswered.clone();
             let handler = Running::new(unanswered(self.inner, request(self.parts, context)));
-            return Ok(Dispatched::Unanswered(Unanswered::new(handler, permit, background)));
+            let method = message.method().unwrap_or_default();
+            let admitted = self.shared.in_flight.admit(caller, method, handler);
+            return admitted.map(Dispatched::Unanswered).map_err(|refused| refuse(refused.into()));
         };
+        let accepts = Accepts { event_stream: context.streams || !accepts.json, ..accepts };
         let exchange = Arc::new(Exchange::new(Key { caller, id: id.clone() }, method.clone(), version));
         context.exchange = Some(Arc::clone(&exchange));
         let mints_session = self.shared.mints_sessions && method == "initialize";
-        let settle = Settle { form, id: id.clone(), mints_session };
+        let settle = Settle { id: id.clone(), mints_session, version };
         let handler = Running::new(answer(self.inner, request(self.parts, context), settle));
         match self.shared.in_flight.park(&exchange, handler) {
-            Ok(guard) => Ok(Dispatched::Parked(guard, form)),
+            Ok(guard) => Ok(Dispatched::Parked(guard, accepts)),
             Err(refused) => Err(refuse(refused.into())),
         }
     }
@@ -98,7 +102,7 @@ fn request(mut parts: Parts, context: Context) -> Request<Body> {
     Request::from_parts(parts, Body::from(body))
 }
 
-async fn answer<S, R>(inner: S, request: Request<Body>, settle: Settle) -> Response
+async fn answer<S, R>(inner: S, request: Request<Body>, settle: Settle) -> Settled
 where
     S: Service<Request<Body>, Response = Response<R>>,
     S::Error: Into<BoxError>,
@@ -111,17 +115,15 @@ where
     }
 }
 
-async fn unanswered<S, R>(inner: S, request: Request<Body>) -> Response
+async fn unanswered<S, R>(inner: S, request: Request<Body>) -> Settled
 where
     S: Service<Request<Body>, Response = Response<R>>,
     S::Error: Into<BoxError>,
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
-    match inner.oneshot(request).await.map_err(log_failure) {
-        Ok(response) => response.map(Body::new),
-        Err(()) => StatusCode::ACCEPTED.into_response(),
-    }
+    let response = inner.oneshot(request).await.map_err(log_failure);
+    Settled::Passed(response.map_or_else(|()| StatusCode::ACCEPTED.into_response(), |response| response.map(Body::new)))
 }
 
 fn log_failure(error: impl Into<BoxError>) {

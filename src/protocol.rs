@@ -4,11 +4,15 @@ use std::fmt;
 
 /// A revision of the Model Context Protocol.
 ///
+/// Those up to 2025-11-25 are *legacy*: a client initializes, may have a session, and cancels by a notification. From
+/// 2026-07-28 on they are *modern*: each request says all that there is to know, and a client that goes away has cancelled.
+///
 /// ```
 /// use mcp_layer::ProtocolVersion;
 ///
-/// assert_eq!(ProtocolVersion::LATEST.as_str(), "2025-11-25");
-/// assert!(ProtocolVersion::V2025_03_26 < ProtocolVersion::V2025_06_18);
+/// assert_eq!(ProtocolVersion::V2025_11_25.as_str(), "2025-11-25");
+/// assert!(ProtocolVersion::V2025_11_25 < ProtocolVersion::V2026_07_28);
+/// assert!(ProtocolVersion::V2026_07_28.is_modern());
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
@@ -19,13 +23,13 @@ pub enum ProtocolVersion {
     V2025_06_18,
     /// 2025-11-25.
     V2025_11_25,
+    /// 2026-07-28, the first modern one.
+    V2026_07_28,
 }
 
 impl ProtocolVersion {
-    /// What `initialize` offers to a client that asks for a version which is not served.
-    pub const LATEST: Self = Self::V2025_11_25;
-
-    const ALL: [Self; 3] = [Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
+    /// All of them, the oldest first.
+    pub const ALL: [Self; 4] = [Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
     /// The version as it stands in headers and in messages.
     #[must_use]
@@ -34,35 +38,38 @@ impl ProtocolVersion {
             Self::V2025_03_26 => "2025-03-26",
             Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
         }
     }
 
-    /// The version of this name, if it is one that is served.
+    /// It has no `initialize` and no sessions: each request carries its version and its client's capabilities.
+    #[must_use]
+    pub const fn is_modern(self) -> bool {
+        match self {
+            Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => false,
+            Self::V2026_07_28 => true,
+        }
+    }
+
+    /// The version of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.as_str() == name)
     }
 
-    /// The version that a request's `MCP-Protocol-Version` header stands for. 2024-11-05 had another transport; clients
-    /// that still name it speak this one as of 2025-03-26.
-    pub(crate) fn from_header(value: Option<&[u8]>) -> Option<Self> {
-        match value {
-            None | Some(b"2024-11-05") => Some(Self::V2025_03_26),
-            Some(name) => Self::named(std::str::from_utf8(name).ok()?),
-        }
-    }
-
-    /// What `initialize` answers: the version asked for, if it is served, else the latest ([*Version Negotiation*]).
-    ///
-    /// [*Version Negotiation*]: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
-    pub(crate) fn negotiated(requested: Option<&str>) -> Self {
-        requested.and_then(Self::named).unwrap_or(Self::LATEST)
-    }
-
-    /// The code of the error that completes a cancelled request. MCP gives none: there a cancelled request has no answer.
+    /// The code of the error that completes a cancelled request. No version has one: there a cancelled request has no
+    /// answer. 2026-07-28 forbids -32002, which meant that a resource was not found.
     pub(crate) const fn cancelled_code(self) -> i64 {
-        match self {
-            Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => -32002,
-        }
+        if self.is_modern() { -32800 } else { -32002 }
+    }
+
+    /// The code of the error that completes a request whose time is up.
+    pub(crate) const fn timed_out_code(self) -> i64 {
+        if self.is_modern() { -32802 } else { -32001 }
+    }
+
+    /// The code of the error that completes a request at shutdown.
+    pub(crate) const fn shut_down_code(self) -> i64 {
+        if self.is_modern() { -32802 } else { -32000 }
     }
 }
 
@@ -72,27 +79,94 @@ impl fmt::Display for ProtocolVersion {
     }
 }
 
+/// The versions that a server serves.
+#[derive(Clone, Debug)]
+pub(crate) struct Served(Vec<ProtocolVersion>);
+
+impl Default for Served {
+    fn default() -> Self {
+        ProtocolVersion::ALL.into_iter().collect()
+    }
+}
+
+impl FromIterator<ProtocolVersion> for Served {
+    fn from_iter<I: IntoIterator<Item = ProtocolVersion>>(versions: I) -> Self {
+        let mut versions: Vec<_> = versions.into_iter().collect();
+        versions.sort_unstable_by(|one, other| other.cmp(one));
+        versions.dedup();
+        Self(versions)
+    }
+}
+
+impl Served {
+    /// The newest first.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|version| version.as_str()).collect()
+    }
+
+    pub(crate) fn has_modern(&self) -> bool {
+        self.0.iter().any(|version| version.is_modern())
+    }
+
+    /// The version of this name, if it is served.
+    pub(crate) fn named(&self, name: &str) -> Option<ProtocolVersion> {
+        ProtocolVersion::named(name).filter(|version| self.0.contains(version))
+    }
+
+    /// The legacy version that a request's `MCP-Protocol-Version` header stands for. None stands for 2025-03-26. So does
+    /// 2024-11-05, which had another transport: clients that still name it here speak this one.
+    pub(crate) fn legacy(&self, header: Option<&[u8]>) -> Option<ProtocolVersion> {
+        let name = match header {
+            None | Some(b"2024-11-05") => ProtocolVersion::V2025_03_26.as_str(),
+            Some(name) => std::str::from_utf8(name).ok()?,
+        };
+        self.named(name).filter(|version| !version.is_modern())
+    }
+
+    /// What `initialize` answers: the version asked for, if it is served, else the latest legacy one ([*Version
+    /// Negotiation*]).
+    ///
+    /// [*Version Negotiation*]: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
+    pub(crate) fn negotiated(&self, requested: Option<&str>) -> Option<ProtocolVersion> {
+        let requested = requested.and_then(|name| self.named(name)).filter(|version| !version.is_modern());
+        requested.or_else(|| self.0.iter().copied().find(|version| !version.is_modern()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn headers_name_versions() {
-        assert_eq!(ProtocolVersion::from_header(None), Some(ProtocolVersion::V2025_03_26));
-        assert_eq!(ProtocolVersion::from_header(Some(b"2024-11-05")), Some(ProtocolVersion::V2025_03_26));
+    fn headers_name_legacy_versions() {
+        let served = Served::default();
+        assert_eq!(served.legacy(None), Some(ProtocolVersion::V2025_03_26));
+        assert_eq!(served.legacy(Some(b"2024-11-05")), Some(ProtocolVersion::V2025_03_26));
         for version in ProtocolVersion::ALL {
-            assert_eq!(ProtocolVersion::from_header(Some(version.as_str().as_bytes())), Some(version));
+            assert_eq!(served.legacy(Some(version.as_str().as_bytes())), Some(version).filter(|v| !v.is_modern()));
         }
         for unknown in [&b"2099-01-01"[..], b"junk", b"", b" 2025-06-18", b"2025-06-18, 2025-06-18", b"\xff"] {
-            assert_eq!(ProtocolVersion::from_header(Some(unknown)), None);
+            assert_eq!(served.legacy(Some(unknown)), None);
         }
     }
 
     #[test]
-    fn initialize_negotiates() {
-        assert_eq!(ProtocolVersion::negotiated(Some("2025-06-18")), ProtocolVersion::V2025_06_18);
-        for other in [Some("2099-01-01"), Some("2024-11-05"), None] {
-            assert_eq!(ProtocolVersion::negotiated(other), ProtocolVersion::LATEST);
+    fn initialize_negotiates_a_legacy_version() {
+        let served = Served::default();
+        assert_eq!(served.negotiated(Some("2025-06-18")), Some(ProtocolVersion::V2025_06_18));
+        for other in [Some("2099-01-01"), Some("2024-11-05"), Some("2026-07-28"), None] {
+            assert_eq!(served.negotiated(other), Some(ProtocolVersion::V2025_11_25));
         }
+        let modern: Served = [ProtocolVersion::V2026_07_28].into_iter().collect();
+        assert_eq!(modern.negotiated(Some("2025-06-18")), None);
+    }
+
+    #[test]
+    fn only_what_is_served_has_a_name() {
+        let served: Served = [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28].into_iter().collect();
+        assert_eq!(served.names(), ["2026-07-28", "2025-06-18"]);
+        assert!(served.has_modern());
+        assert_eq!(served.legacy(None), None);
+        assert_eq!(served.named("2025-11-25"), None);
     }
 }

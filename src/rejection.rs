@@ -1,11 +1,13 @@
 //! Every refusal, in one table.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::StatusCode;
+use serde_json::json;
 
 use crate::exchange::Refused;
-use crate::jsonrpc::{Malformed, McpError};
+use crate::jsonrpc::{Malformed, McpError, shortened};
 
 /// Why a POST was not let in. What a client sent is never part of the text.
 #[derive(Debug, PartialEq)]
@@ -14,12 +16,16 @@ pub(crate) enum Rejection {
     BodyTooLarge { limit: usize },
     BodyUnreadable,
     ContentType,
+    HeaderMismatch(&'static str),
     HostNotAllowed,
+    InvalidMeta(&'static str),
     Malformed(Malformed),
     NotAcceptable,
     OriginNotAllowed,
     Refused(Refused),
     RepeatedHeader(&'static str),
+    RepeatedParam,
+    UnsupportedModernVersion { supported: Vec<&'static str>, requested: String },
     UnsupportedVersion,
 }
 
@@ -33,11 +39,18 @@ impl Rejection {
         let message = match self {
             Self::BodyTimeout(limit) => format!("{text} {} ms", limit.as_millis()).into(),
             Self::BodyTooLarge { limit } => format!("{text} {limit} bytes").into(),
-            Self::Malformed(malformed) => malformed.why.into(),
-            Self::RepeatedHeader(name) => format!("{text} {name}").into(),
-            _ => std::borrow::Cow::Borrowed(text),
+            Self::HeaderMismatch(name) | Self::InvalidMeta(name) | Self::RepeatedHeader(name) => {
+                format!("{text} {name}").into()
+            }
+            _ => Cow::Borrowed(text),
         };
-        McpError::new(code, message)
+        let error = McpError::new(code, message);
+        match self {
+            Self::UnsupportedModernVersion { supported, requested } => {
+                error.with_data(json!({ "supported": supported, "requested": shortened(requested, 128) }))
+            }
+            _ => error,
+        }
     }
 
     /// How long to wait before the next try, in seconds, where a try may then succeed.
@@ -54,11 +67,19 @@ impl Rejection {
             Self::ContentType => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, invalid, "The Content-Type must be application/json")
             }
+            Self::HeaderMismatch(_) => (
+                StatusCode::BAD_REQUEST,
+                McpError::HEADER_MISMATCH,
+                "Header mismatch: missing, repeated, malformed, or not what the body says:",
+            ),
             Self::HostNotAllowed => (
                 StatusCode::FORBIDDEN,
                 invalid,
                 "The Host is not allowed; the server's operator can allow it with `allowed_hosts`",
             ),
+            Self::InvalidMeta(_) => {
+                (StatusCode::BAD_REQUEST, McpError::INVALID_PARAMS, "Invalid params: the _meta lacks")
+            }
             Self::Malformed(malformed) => (StatusCode::BAD_REQUEST, malformed.code, malformed.why),
             Self::NotAcceptable => (
                 StatusCode::NOT_ACCEPTABLE,
@@ -74,12 +95,19 @@ impl Rejection {
                 (StatusCode::BAD_REQUEST, invalid, "A request with this id is in progress")
             }
             Self::Refused(Refused::Full) => {
-                (StatusCode::SERVICE_UNAVAILABLE, invalid, "Too many requests are in progress")
+                (StatusCode::SERVICE_UNAVAILABLE, McpError::INTERNAL_ERROR, "Too many requests are in progress")
             }
             Self::Refused(Refused::OwnerFull) => {
                 (StatusCode::TOO_MANY_REQUESTS, invalid, "Too many requests of yours are in progress")
             }
+            Self::Refused(Refused::ShuttingDown) => {
+                (StatusCode::SERVICE_UNAVAILABLE, McpError::INTERNAL_ERROR, "The server is shutting down")
+            }
             Self::RepeatedHeader(_) => (StatusCode::BAD_REQUEST, invalid, "A header is repeated:"),
+            Self::RepeatedParam => (StatusCode::BAD_REQUEST, invalid, "Invalid Request: a repeated key in the params"),
+            Self::UnsupportedModernVersion { .. } => {
+                (StatusCode::BAD_REQUEST, McpError::UNSUPPORTED_VERSION, "Unsupported protocol version")
+            }
             Self::UnsupportedVersion => {
                 (StatusCode::BAD_REQUEST, invalid, "The MCP-Protocol-Version is not one that is served here")
             }

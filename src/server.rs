@@ -1,11 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::Response;
 use http::request::Parts;
 
-use crate::exchange::{AmbiguousCancel, Background, DuplicateId, InFlight, Observer, Options};
+use crate::exchange::{AmbiguousCancel, Background, Departure, DuplicateId, InFlight, Observer, Options};
 use crate::inbound::{ConfigError, Gate, Hosts, Identify, Origins};
+use crate::protocol::{ProtocolVersion, Served};
+use crate::reply::{CancelledStream, Settled, Streaming};
 
 /// Refused bodies that are read on at once, so that their clients read the refusal.
 const MOST_DISCARDS: usize = 1_024;
@@ -30,10 +31,10 @@ pub(crate) struct Shared {
     pub(crate) discards: Background,
     pub(crate) gate: Gate,
     pub(crate) identify: Identify,
-    pub(crate) in_flight: Arc<InFlight<Response>>,
+    pub(crate) in_flight: Arc<InFlight<Settled>>,
     pub(crate) mints_sessions: bool,
-    /// Handlers of notifications and responses whose client has its answer.
-    pub(crate) unanswered: Background,
+    pub(crate) served: Served,
+    pub(crate) streaming: Streaming,
 }
 
 impl Default for McpServer {
@@ -58,6 +59,38 @@ impl McpServer {
     #[must_use]
     pub fn parked(&self) -> usize {
         self.shared.in_flight.parked()
+    }
+
+    /// Ends everything in order. From the first poll on, new requests get 503. What is parked may finish, and so may what
+    /// is left running of notifications and of cancelled handlers, for `drain` at most. Then each request that is still
+    /// parked is answered with an error, every stream that goes through the layer ends, and background work is dropped. It
+    /// resolves as soon as nothing is left to do.
+    ///
+    /// The answers are then on their way, and axum's graceful shutdown waits for them to be sent. It also waits for what
+    /// this layer never sees: half a request head, a peer that does not read. Give it a second, and end the process:
+    ///
+    /// ```no_run
+    /// # async fn example(listener: tokio::net::TcpListener, app: axum::Router, server: mcp_layer::McpServer)
+    /// # -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let stop = tokio_util::sync::CancellationToken::new();
+    /// let serve = axum::serve(listener, app).with_graceful_shutdown(stop.clone().cancelled_owned());
+    /// let shutdown = async {
+    ///     tokio::signal::ctrl_c().await.ok();
+    ///     stop.cancel();
+    ///     server.shutdown(Duration::from_secs(10)).await;
+    ///     tokio::time::sleep(Duration::from_secs(1)).await;
+    /// };
+    /// tokio::select! {
+    ///     served = async { serve.await } => served?,
+    ///     () = shutdown => {}
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, drain: Duration) {
+        self.shared.in_flight.shutdown(drain).await;
     }
 }
 
@@ -85,6 +118,8 @@ pub struct McpServerBuilder {
     identify: Identify,
     no_sessions: bool,
     options: Options,
+    served: Served,
+    streaming: Streaming,
 }
 
 /// What is let in.
@@ -190,7 +225,8 @@ impl McpServerBuilder {
         self
     }
 
-    /// The code of the error that completes a cancelled request: -32002 by default.
+    /// The code of the error that completes a cancelled request: by default -32002 for legacy versions and -32800 for
+    /// modern ones, which forbid the former.
     pub fn cancel_code(mut self, code: i64) -> Self {
         self.cancel_code = Some(code);
         self
@@ -217,8 +253,46 @@ impl McpServerBuilder {
     }
 }
 
-/// How much at once.
+/// How replies become streams.
 impl McpServerBuilder {
+    /// How a stream ends that has begun when its exchange is cancelled: with an event that holds the error, by default.
+    pub fn cancelled_stream(mut self, ends: CancelledStream) -> Self {
+        self.streaming.cancelled = ends;
+        self
+    }
+
+    /// The pause after which a silent stream gets a comment, so that proxies hold it open: 15 s by default; `None` sends
+    /// none.
+    pub fn keep_alive(mut self, pause: Option<Duration>) -> Self {
+        self.streaming.keep_alive = pause;
+        self
+    }
+
+    /// How long a handler may be silent before its reply becomes a stream, if the client accepts one: by default 15 s for
+    /// legacy versions and 1 s for modern ones, whose clients cancel by closing the stream. `None`: for ever. `initialize` is
+    /// never answered by a stream to a client that accepts JSON.
+    pub fn stream_after(mut self, silence: Option<Duration>) -> Self {
+        self.streaming.legacy_after = silence;
+        self.streaming.modern_after = silence;
+        self
+    }
+}
+
+/// How much, and for how long.
+impl McpServerBuilder {
+    /// How long a request may take: 10 min by default; `None`: for ever. Then it is answered with an error, and its handler
+    /// is asked to stop, or dropped. Progress does not move this. `subscriptions/listen` and `tasks/result` have none.
+    pub fn request_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.options.timeout = timeout;
+        self
+    }
+
+    /// How long a request of this method may take, instead.
+    pub fn request_timeout_of(mut self, method: impl Into<String>, timeout: Option<Duration>) -> Self {
+        self.options.timeouts.insert(method.into(), timeout);
+        self
+    }
+
     /// How many exchanges may be parked at once: 10,000 by default. One more gets 503. As many notifications and
     /// responses may be at work beside them.
     pub fn max_parked(mut self, most: usize) -> Self {
@@ -234,6 +308,36 @@ impl McpServerBuilder {
     }
 }
 
+/// Which clients, and what their leaving means.
+impl McpServerBuilder {
+    /// The versions that are served: all by default. Where no modern one is, modern requests get 400.
+    pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
+        self.served = versions.into_iter().collect();
+        self
+    }
+
+    /// What becomes of a legacy request whose client goes away: it goes on by default, because there that SHOULD NOT be
+    /// read as a cancel (MCP 2025-11-25, *Transports*).
+    pub fn legacy_departure(mut self, does: Departure) -> Self {
+        self.options.legacy_departure = does;
+        self
+    }
+
+    /// What becomes of a modern request whose client goes away: it ends by default, because there that MUST be read as a
+    /// cancel (MCP 2026-07-28, *Cancellation*).
+    pub fn modern_departure(mut self, does: Departure) -> Self {
+        self.options.modern_departure = does;
+        self
+    }
+
+    /// Whether a posted `notifications/cancelled` ends a modern request: no by default, because those are cancelled by
+    /// closing the stream. The notification gets 202 and reaches the handler either way.
+    pub fn honour_modern_cancel(mut self, honour: bool) -> Self {
+        self.options.honours_modern_cancels = honour;
+        self
+    }
+}
+
 impl McpServerBuilder {
     /// Is told of every exchange that ends: nobody by default.
     pub fn observer(mut self, observer: impl Observer) -> Self {
@@ -244,16 +348,17 @@ impl McpServerBuilder {
     /// The server.
     #[must_use]
     pub fn build(self) -> McpServer {
-        let unanswered = Background::new(self.options.max_parked);
+        let in_flight = Arc::new(InFlight::new(self.options));
         McpServer {
             shared: Arc::new(Shared {
                 cancel_code: self.cancel_code,
-                discards: Background::new(MOST_DISCARDS),
+                discards: Background::new(MOST_DISCARDS, in_flight.lifecycle()),
                 gate: self.gate,
                 identify: self.identify,
-                in_flight: Arc::new(InFlight::new(self.options)),
+                in_flight,
                 mints_sessions: !self.no_sessions,
-                unanswered,
+                served: self.served,
+                streaming: self.streaming,
             }),
         }
     }

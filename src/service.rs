@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use tower::Service;
 
+use crate::exchange::Refused;
 use crate::future::ResponseFuture;
 use crate::inbound::headers::take_minted_session;
 use crate::server::Shared;
@@ -55,6 +56,9 @@ where
             return ResponseFuture::refuse(shared, rejection, &parts, body);
         }
         if parts.method != Method::POST {
+            if shared.in_flight.lifecycle().is_draining() {
+                return ResponseFuture::refuse(shared, Refused::ShuttingDown.into(), &parts, body);
+            }
             take_minted_session(&mut parts.headers);
             return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
         }

@@ -15,6 +15,8 @@ pub(crate) struct Debug {
     replied: AtomicUsize,
     cancelled: AtomicUsize,
     disconnected: AtomicUsize,
+    timed_out: AtomicUsize,
+    shut_down: AtomicUsize,
     handlers_started: AtomicUsize,
     handlers_completed: AtomicUsize,
     handlers_cancelled: AtomicUsize,
@@ -30,6 +32,8 @@ impl Observer for Outcomes {
         let count = match exchange.outcome {
             Outcome::Cancelled => &self.0.cancelled,
             Outcome::Disconnected => &self.0.disconnected,
+            Outcome::ShutDown => &self.0.shut_down,
+            Outcome::TimedOut => &self.0.timed_out,
             _ => &self.0.replied,
         };
         count.fetch_add(1, Ordering::SeqCst);
@@ -86,8 +90,8 @@ pub(crate) async fn page(State((server, debug)): State<(McpServer, Arc<Debug>)>)
             "replied": of(&debug.replied),
             "cancelled": of(&debug.cancelled),
             "disconnected": of(&debug.disconnected),
-            "timed_out": 0,
-            "shut_down": 0,
+            "timed_out": of(&debug.timed_out),
+            "shut_down": of(&debug.shut_down),
         },
         "handlers": {
             "started": of(&debug.handlers_started),

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/mcp", post(mcp::handle))
         .with_state(Arc::clone(&debug))
         .layer(McpLayer::new(server.clone()))
-        .route("/debug", get(debug::page).with_state((server, debug)));
+        .route("/debug", get(debug::page).with_state((server.clone(), debug)));
 
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
@@ -39,25 +39,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let stopped = async move {
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = axum::serve(listener, app).with_graceful_shutdown(async {
+        stopped.await.ok();
+    });
+    let shutdown = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-    };
-    let (begin, begun) = tokio::sync::oneshot::channel();
-    let serving = axum::serve(listener, app).with_graceful_shutdown(async {
-        stopped.await;
-        begin.send(()).ok();
-    });
-    // What is still open after that is not waited for.
-    let overdue = async {
-        begun.await.ok();
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        stop.send(()).ok();
+        server.shutdown(Duration::from_millis(options.drain_ms)).await;
+        // A peer that does not read, or sends half a head, is not waited for.
+        tokio::time::sleep(Duration::from_secs(1)).await;
     };
     tokio::select! {
-        served = serving => served?,
-        () = overdue => {}
+        served = async { serving.await } => served?,
+        () = shutdown => {}
     }
     Ok(())
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use mcp_layer::{Cancellation, ExchangeInfo, McpError, McpMessage, Reply};
+use mcp_layer::{Cancellation, ExchangeInfo, McpError, McpMessage, Notifier, ProtocolVersion, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -29,6 +29,7 @@ pub(crate) async fn handle(
     message: McpMessage,
     info: ExchangeInfo,
     cancellation: Cancellation,
+    notifier: Notifier,
 ) -> Result<Reply<Value>, McpError> {
     let wishes: Wishes = message.params().unwrap_or_default();
     if message.is_notification() {
@@ -42,24 +43,42 @@ pub(crate) async fn handle(
     if wishes.meta.delay_ms > 0 {
         sleep(Duration::from_millis(wishes.meta.delay_ms)).await;
     }
-    match message.method() {
-        "initialize" => Ok(Reply(json!({
+    let result = match message.method() {
+        "initialize" if !info.version().is_modern() => json!({
             "protocolVersion": info.version().as_str(),
             "capabilities": { "tools": {} },
-            "serverInfo": { "name": "everything", "version": env!("CARGO_PKG_VERSION") },
-        }))),
-        "ping" => Ok(Reply(json!({}))),
-        "tools/list" => Ok(Reply(tools())),
+            "serverInfo": server_info(),
+        }),
+        "ping" if !info.version().is_modern() => json!({}),
+        "server/discover" if info.version().is_modern() => json!({
+            "supportedVersions": ProtocolVersion::ALL.map(ProtocolVersion::as_str),
+            "capabilities": { "tools": {} },
+            "ttlMs": 60_000,
+            "cacheScope": "public",
+        }),
+        "tools/list" => tools(),
         "tools/call" => {
             let tool: Tool = message.params()?;
             let call = debug.start(&cancellation);
-            let result = tool.call(&cancellation).await;
+            let result = tool.call(&cancellation, &notifier).await;
             call.returned();
-            Ok(Reply(result))
+            result
         }
-        _ if message.is_response() => Ok(Reply(Value::Null)),
-        other => Err(McpError::method_not_found(other)),
-    }
+        _ if message.is_response() => Value::Null,
+        other => return Err(McpError::method_not_found(other)),
+    };
+    Ok(Reply(if info.version().is_modern() { complete(result) } else { result }))
+}
+
+fn server_info() -> Value {
+    json!({ "name": "everything", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// What results of modern versions hold beside their own.
+fn complete(mut result: Value) -> Value {
+    result["resultType"] = "complete".into();
+    result["_meta"]["io.modelcontextprotocol/serverInfo"] = server_info();
+    result
 }
 
 #[derive(Deserialize)]
@@ -73,25 +92,37 @@ enum Tool {
     Slow {
         ms: u64,
         #[serde(default)]
+        steps: u32,
+        #[serde(default)]
         ignore_cancel: bool,
     },
 }
 
 impl Tool {
-    async fn call(self, cancellation: &Cancellation) -> Value {
+    async fn call(self, cancellation: &Cancellation, notifier: &Notifier) -> Value {
         match self {
             Self::Echo { text } => content(&text),
             Self::Fail {} => json!({ "content": [{ "type": "text", "text": "failed, as asked" }], "isError": true }),
             Self::Panic {} => panic!("as asked"),
-            Self::Slow { ms, ignore_cancel } => {
+            Self::Slow { ms, steps, ignore_cancel } => {
                 tokio::select! {
-                    () = sleep(Duration::from_millis(ms)) => {}
+                    () = in_steps(Duration::from_millis(ms), steps, notifier) => {}
                     _ = cancellation.cancelled(), if !ignore_cancel => {}
                 }
                 content(&format!("slept {ms} ms"))
             }
         }
     }
+}
+
+/// Sleeps for this long, and says so as often.
+async fn in_steps(time: Duration, steps: u32, notifier: &Notifier) {
+    let began = tokio::time::Instant::now();
+    for step in 1..=steps {
+        tokio::time::sleep_until(began + time.mul_f64(f64::from(step) / f64::from(steps))).await;
+        notifier.progress(f64::from(step), Some(f64::from(steps)), None);
+    }
+    tokio::time::sleep_until(began + time).await;
 }
 
 fn content(text: &str) -> Value {
@@ -106,14 +137,18 @@ fn tools() -> Value {
             "inputSchema": { "type": "object", "properties": properties, "required": required },
         })
     };
-    json!({ "tools": [
+    json!({ "ttlMs": 60_000, "cacheScope": "public", "tools": [
         tool("echo", "Returns its text", json!({ "text": { "type": "string" } }), &["text"]),
         tool("fail", "Fails", json!({}), &[]),
         tool("panic", "Panics", json!({}), &[]),
         tool(
             "slow",
-            "Sleeps, unless it is cancelled",
-            json!({ "ms": { "type": "integer", "minimum": 0 }, "ignore_cancel": { "type": "boolean" } }),
+            "Sleeps, unless it is cancelled, and reports its progress",
+            json!({
+                "ms": { "type": "integer", "minimum": 0 },
+                "steps": { "type": "integer", "minimum": 0 },
+                "ignore_cancel": { "type": "boolean" },
+            }),
             &["ms"],
         ),
     ] })

@@ -18,6 +18,14 @@ pub(crate) struct Options {
     #[arg(long)]
     body_timeout_ms: Option<u64>,
     #[arg(long)]
+    request_timeout_ms: Option<u64>,
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) drain_ms: u64,
+    #[arg(long)]
+    stream_after_ms: Option<u64>,
+    #[arg(long)]
+    keep_alive_ms: Option<u64>,
+    #[arg(long)]
     max_parked: Option<usize>,
     #[arg(long)]
     max_parked_per_caller: Option<usize>,
@@ -42,6 +50,8 @@ pub(crate) struct Options {
     /// Trusts this header to name the principal: for checks only, since anyone can send it
     #[arg(long)]
     principal_header: Option<String>,
+    #[arg(long)]
+    honour_modern_cancel: bool,
     #[arg(long, allow_negative_numbers = true)]
     cancel_code: Option<i64>,
 }
@@ -71,6 +81,7 @@ impl Options {
                 Duplicates::Allow => DuplicateId::Allow,
                 Duplicates::Reject => DuplicateId::Reject,
             })
+            .honour_modern_cancel(self.honour_modern_cancel)
             .observer(Outcomes(debug))
             .sessions(!self.no_sessions)
             .strict_callers(self.strict_callers);
@@ -85,6 +96,15 @@ impl Options {
         }
         if let Some(millis) = self.body_timeout_ms {
             server = server.body_timeout(Duration::from_millis(millis));
+        }
+        if let Some(millis) = self.request_timeout_ms {
+            server = server.request_timeout(Some(Duration::from_millis(millis)));
+        }
+        if let Some(millis) = self.stream_after_ms {
+            server = server.stream_after(Some(Duration::from_millis(millis)));
+        }
+        if let Some(millis) = self.keep_alive_ms {
+            server = server.keep_alive(Some(Duration::from_millis(millis)));
         }
         if let Some(most) = self.max_parked {
             server = server.max_parked(most);

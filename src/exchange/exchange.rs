@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use bytestring::ByteString;
@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 
 use super::key::Key;
 use super::limits::Permit;
+use super::notes::Notes;
 use super::outcome::Outcome;
 use super::running::{Panicked, Running};
 use super::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
@@ -20,6 +21,9 @@ pub(crate) struct Exchange<T> {
     /// The handler takes the token, so it is asked to stop where another is dropped.
     asked: AtomicBool,
     fired: Notify,
+    notes: OnceLock<Box<Notes>>,
+    /// The head of a stream is on its way: from here on the body waits for notes, not the driver.
+    streams: AtomicBool,
     /// The handler's request points back here: every way out takes the handler away.
     handler: Mutex<Option<Running<T>>>,
     state: Mutex<State>,
@@ -47,6 +51,8 @@ impl<T> Exchange<T> {
             version,
             asked: AtomicBool::new(false),
             fired: Notify::const_new(),
+            notes: OnceLock::new(),
+            streams: AtomicBool::new(false),
             handler: Mutex::new(None),
             state: Mutex::default(),
         }
@@ -62,11 +68,6 @@ impl<T> Exchange<T> {
 
     pub(crate) fn version(&self) -> ProtocolVersion {
         self.version
-    }
-
-    /// `initialize` is never cancelled (MCP, *Cancellation*).
-    pub(super) fn is_cancellable(&self) -> bool {
-        self.method() != "initialize"
     }
 
     /// The handler takes the token.
@@ -93,6 +94,48 @@ impl<T> Exchange<T> {
                 None => fired.await,
             }
         }
+    }
+
+    /// The notes of a reply that is, or becomes, a stream.
+    pub(crate) fn notes(&self) -> &Notes {
+        self.notes.get_or_init(Box::default)
+    }
+
+    /// A note waits, so the reply must be a stream.
+    pub(crate) fn has_notes(&self) -> bool {
+        self.notes.get().is_some_and(|notes| notes.is_waiting())
+    }
+
+    /// Sends a note, as soon as there is room for it.
+    pub(crate) async fn note(&self, note: String) {
+        let mut sent = std::pin::pin!(self.notes().push(note));
+        std::future::poll_fn(|cx| {
+            let polled = sent.as_mut().poll(cx);
+            self.wake_driver();
+            polled
+        })
+        .await;
+    }
+
+    /// Sends a note that a newer one may replace.
+    pub(crate) fn note_newest(&self, note: String) {
+        self.notes().push_newest(note);
+        self.wake_driver();
+    }
+
+    /// The driver has yet to see that the reply is a stream.
+    fn wake_driver(&self) {
+        if !self.streams.load(Ordering::Acquire) {
+            let driver = lock(&self.state).driver.take();
+            if let Some(driver) = driver {
+                driver.wake();
+            }
+        }
+    }
+
+    /// The head of the stream is on its way.
+    pub(crate) fn set_streams(&self) {
+        self.streams.store(true, Ordering::Release);
     }
 
     pub(super) fn start(&self, handler: Running<T>, permit: Permit) {

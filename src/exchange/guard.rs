@@ -3,8 +3,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use tokio::time::{Instant, timeout_at};
+
 use super::exchange::{End, Exchange};
 use super::in_flight::InFlight;
+use super::options::Departure;
 use super::outcome::Outcome;
 use super::running::Panicked;
 
@@ -14,14 +17,24 @@ pub(crate) struct Guard<T: Send + 'static> {
     in_flight: Arc<InFlight<T>>,
     exchange: Arc<Exchange<T>>,
     driven_by: DrivenBy,
+    deadline: Deadline,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum DrivenBy {
+    /// A task of ours: the client waits for a stream, or is gone.
     Background,
     Client,
     /// The answer is given.
     Nobody,
+}
+
+/// Not looked up before somebody has to wait.
+#[derive(Clone, Copy, Debug)]
+enum Deadline {
+    At(Instant),
+    None,
+    Unknown,
 }
 
 /// The one answer: the handler's, or what the exchange's end stands for.
@@ -33,11 +46,41 @@ pub(crate) enum Completion<T> {
 
 impl<T: Send + 'static> Guard<T> {
     pub(super) fn new(in_flight: Arc<InFlight<T>>, exchange: Arc<Exchange<T>>) -> Self {
-        Self { in_flight, exchange, driven_by: DrivenBy::Client }
+        Self { in_flight, exchange, driven_by: DrivenBy::Client, deadline: Deadline::Unknown }
     }
 
-    pub(crate) fn exchange(&self) -> &Exchange<T> {
+    pub(crate) fn exchange(&self) -> &Arc<Exchange<T>> {
         &self.exchange
+    }
+
+    /// When the time of the exchange is up. It runs from the first call.
+    pub(crate) fn deadline(&mut self) -> Option<Instant> {
+        if let Deadline::Unknown = self.deadline {
+            let timeout = self.in_flight.timeout_of(self.exchange.method());
+            let at = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            self.deadline = at.map_or(Deadline::None, Deadline::At);
+        }
+        match self.deadline {
+            Deadline::At(at) => Some(at),
+            Deadline::None | Deadline::Unknown => None,
+        }
+    }
+
+    /// Ends the exchange at its deadline.
+    pub(crate) fn time_out(&self) {
+        self.in_flight.end(&self.exchange, Outcome::TimedOut);
+    }
+
+    /// Drives it on in a task of ours: who drops the response from now on says nothing about the exchange.
+    pub(crate) async fn drive_in_background(mut self) -> Completion<T> {
+        self.driven_by = DrivenBy::Background;
+        if let Some(deadline) = self.deadline() {
+            if let Ok(completion) = timeout_at(deadline, &mut self).await {
+                return completion;
+            }
+            self.time_out();
+        }
+        self.await
     }
 }
 
@@ -62,19 +105,24 @@ impl<T: Send + 'static> Future for Guard<T> {
 
 impl<T: Send + 'static> Drop for Guard<T> {
     fn drop(&mut self) {
+        let carries_on =
+            || self.exchange.end().is_none() && self.in_flight.departure(self.exchange.version()) == Departure::CarryOn;
         match self.driven_by {
-            // MCP, *Transports*: a client that disconnects has not cancelled. Its request goes on, still parked.
-            DrivenBy::Client if self.exchange.end().is_none() => self.in_flight.detach(Self {
-                in_flight: Arc::clone(&self.in_flight),
-                exchange: Arc::clone(&self.exchange),
-                driven_by: DrivenBy::Background,
-            }),
+            DrivenBy::Nobody => {}
+            DrivenBy::Client if carries_on() => {
+                self.exchange.notes().close();
+                self.in_flight.detach(Self {
+                    in_flight: Arc::clone(&self.in_flight),
+                    exchange: Arc::clone(&self.exchange),
+                    driven_by: DrivenBy::Background,
+                    deadline: self.deadline,
+                });
+            }
             DrivenBy::Background | DrivenBy::Client => {
                 self.in_flight.end(&self.exchange, Outcome::Disconnected);
                 // Whoever ended it may have found the handler busy with its last poll.
                 self.in_flight.dispose_of_handler(&self.exchange);
             }
-            DrivenBy::Nobody => {}
         }
     }
 }

@@ -9,68 +9,23 @@ use super::early::EarlyCancels;
 use super::exchange::{End, Exchange};
 use super::guard::Guard;
 use super::key::{Caller, Key};
-use super::limits::{Limits, Permit, Refused};
-use super::outcome::{Ended, Observer, Outcome};
+use super::lifecycle::Lifecycle;
+use super::limits::{Limits, Refused};
+use super::options::{AmbiguousCancel, Departure, DuplicateId, Options};
+use super::outcome::{Ended, Outcome};
 use super::running::Running;
 use super::table::Table;
+use super::unanswered::Unanswered;
+use crate::protocol::ProtocolVersion;
 
 /// Handlers that may use their grace time at once; of more, the newest is dropped without it.
 const MOST_IN_GRACE: usize = 1_024;
-
-/// What `notifications/cancelled` does where its caller has several requests of that id parked.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum AmbiguousCancel {
-    /// It ends them all.
-    All,
-    /// It ends none: nobody can tell which was meant. The default.
-    #[default]
-    Ignore,
-    /// It ends the one that was parked last.
-    Newest,
-}
-
-/// What becomes of a request whose caller has one of the same id parked.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum DuplicateId {
-    /// It is parked beside it, and each gets its own answer. The default: some clients give every request the same id.
-    #[default]
-    Allow,
-    /// It is refused, with HTTP 400 and -32600; the one that is parked goes on.
-    Reject,
-}
-
-pub(crate) struct Options {
-    pub(crate) ambiguous_cancel: AmbiguousCancel,
-    pub(crate) cancel_grace: Duration,
-    pub(crate) duplicate_id: DuplicateId,
-    pub(crate) early_cancels: Duration,
-    pub(crate) max_parked: usize,
-    pub(crate) max_parked_per_caller: usize,
-    pub(crate) observer: Option<Box<dyn Observer>>,
-    pub(crate) strict_callers: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            ambiguous_cancel: AmbiguousCancel::default(),
-            cancel_grace: Duration::from_secs(5),
-            duplicate_id: DuplicateId::default(),
-            early_cancels: Duration::from_secs(1),
-            max_parked: 10_000,
-            max_parked_per_caller: 1_000,
-            observer: None,
-            strict_callers: false,
-        }
-    }
-}
 
 /// The parked exchanges of a server, and what ends them.
 pub(crate) struct InFlight<T> {
     table: Table<T>,
     early: EarlyCancels,
+    lifecycle: Arc<Lifecycle>,
     limits: Limits,
     /// Of notifications and responses: apart, so that a full table does not keep the cancels out that would empty it.
     unanswered_limits: Limits,
@@ -78,6 +33,8 @@ pub(crate) struct InFlight<T> {
     in_grace: Background,
     /// Handlers whose client has left. They are parked, so the limits bound them.
     detached: Background,
+    /// Handlers of notifications and responses whose client has its answer. They have their place among the limits.
+    unanswered: Background,
     options: Options,
 }
 
@@ -92,19 +49,22 @@ pub(crate) enum Found {
     Nothing,
     /// Nothing yet: the cancel is kept for a request that is late.
     Remembered,
-    /// Only an `initialize`, or the caller may not cancel.
+    /// Only what this cancel may not end: an `initialize`, a modern request, or anything of an anonymous caller.
     Spared,
 }
 
 impl<T: Send + 'static> InFlight<T> {
     pub(crate) fn new(options: Options) -> Self {
+        let lifecycle = Arc::<Lifecycle>::default();
         Self {
             table: Table::new(),
             early: EarlyCancels::new(options.early_cancels),
             limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller),
-            in_grace: Background::new(MOST_IN_GRACE),
-            detached: Background::new(options.max_parked),
+            in_grace: Background::new(MOST_IN_GRACE, &lifecycle),
+            detached: Background::new(options.max_parked, &lifecycle),
+            unanswered: Background::new(options.max_parked, &lifecycle),
+            lifecycle,
             options,
         }
     }
@@ -113,9 +73,17 @@ impl<T: Send + 'static> InFlight<T> {
         self.table.len()
     }
 
-    /// A place for a handler that is not parked: a notification's or a response's.
-    pub(crate) fn admit_unanswered(&self, caller: Caller) -> Result<Permit, Refused> {
-        self.unanswered_limits.admit(caller)
+    pub(crate) fn lifecycle(&self) -> &Arc<Lifecycle> {
+        &self.lifecycle
+    }
+
+    /// Lets the handler of a message without an answer run. It is not parked, but has a place and a deadline like others.
+    pub(crate) fn admit(&self, caller: Caller, method: &str, handler: Running<T>) -> Result<Unanswered<T>, Refused> {
+        if self.lifecycle.is_down() {
+            return Err(Refused::ShuttingDown);
+        }
+        let permit = self.unanswered_limits.admit(caller)?;
+        Ok(Unanswered::new(handler, permit, self.unanswered.clone(), self.timeout_of(method)))
     }
 
     /// Parks an exchange, before its handler is called. The guard drives it from there.
@@ -124,6 +92,9 @@ impl<T: Send + 'static> InFlight<T> {
         exchange: &Arc<Exchange<T>>,
         handler: Running<T>,
     ) -> Result<Guard<T>, Refused> {
+        if self.lifecycle.is_draining() {
+            return Err(Refused::ShuttingDown);
+        }
         let permit = self.limits.admit(exchange.key().caller)?;
         exchange.start(handler, permit);
         if !self.table.insert(exchange, self.options.duplicate_id == DuplicateId::Reject) {
@@ -132,7 +103,11 @@ impl<T: Send + 'static> InFlight<T> {
             return Err(Refused::Duplicate);
         }
         let guard = Guard::new(Arc::clone(self), Arc::clone(exchange));
-        if exchange.is_cancellable()
+        // Who shuts down sets this before it looks through the table, so one of the two sees the other.
+        if self.lifecycle.is_down() {
+            self.end(exchange, Outcome::ShutDown);
+        }
+        if self.may_cancel(exchange)
             && let Some(end) = self.early.take(exchange.key(), Instant::now)
         {
             self.end_with(exchange, &end);
@@ -165,7 +140,7 @@ impl<T: Send + 'static> InFlight<T> {
         let (mut known, mut found) = (false, 0);
         let ended = self.table.end_chosen(key, end, |slots| {
             known = !slots.is_empty();
-            slots.retain(|parked| parked.is_cancellable());
+            slots.retain(|parked| self.may_cancel(parked));
             found = slots.len();
             match self.options.ambiguous_cancel {
                 AmbiguousCancel::Ignore if found > 1 => slots.clear(),
@@ -181,6 +156,34 @@ impl<T: Send + 'static> InFlight<T> {
             0 if known => Found::Spared,
             0 => Found::Nothing,
             ended => Found::Ended(ended),
+        }
+    }
+
+    /// `initialize` is never cancelled (MCP, *Cancellation*), and by default no request of a modern version is.
+    fn may_cancel(&self, exchange: &Exchange<T>) -> bool {
+        exchange.method() != "initialize" && self.options.honours_cancels(exchange.version())
+    }
+
+    /// Lets nothing new in, waits until all that is parked or runs in the background has ended, for this long at most,
+    /// and then ends it.
+    pub(crate) async fn shutdown(&self, drain: Duration) {
+        self.lifecycle.drain();
+        self.end_all(|exchange| exchange.method() == "subscriptions/listen");
+        let idle = self.lifecycle.until(|| {
+            let background = self.in_grace.running() + self.unanswered.running();
+            background == 0 && self.parked() == 0
+        });
+        drop(timeout(drain, idle).await);
+        self.lifecycle.set_down();
+        self.end_all(|_| true);
+        self.lifecycle.stop_background();
+    }
+
+    fn end_all(&self, which: impl Fn(&Exchange<T>) -> bool) {
+        for exchange in self.table.all() {
+            if which(&exchange) {
+                self.end(&exchange, Outcome::ShutDown);
+            }
         }
     }
 
@@ -208,6 +211,7 @@ impl<T: Send + 'static> InFlight<T> {
                 tracing::error!("the observer panicked");
             }
         }
+        self.lifecycle.tell_ended();
     }
 
     /// A handler that took the token has been asked, and gets time to stop. Any other one is dropped.
@@ -221,7 +225,23 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// The client is gone, the handler goes on.
     pub(super) fn detach(&self, guard: Guard<T>) {
-        self.detached.spawn(async move { drop(guard.await) });
+        self.detached.spawn(async move { drop(guard.drive_in_background().await) });
+    }
+
+    pub(super) fn departure(&self, version: ProtocolVersion) -> Departure {
+        self.options.departure(version)
+    }
+
+    pub(super) fn timeout_of(&self, method: &str) -> Option<Duration> {
+        self.options.timeout_of(method)
+    }
+
+    /// The client of a stream is gone.
+    pub(crate) fn depart(&self, exchange: &Arc<Exchange<T>>) {
+        exchange.notes().close();
+        if self.departure(exchange.version()) == Departure::Cancel {
+            self.end(exchange, Outcome::Disconnected);
+        }
     }
 }
 

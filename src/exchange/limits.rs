@@ -27,6 +27,8 @@ pub(crate) enum Refused {
     Full,
     /// All places of this principal or Authorization are taken.
     OwnerFull,
+    /// Nothing new is let in any more.
+    ShuttingDown,
 }
 
 /// A place among the limits, given back when it is dropped.

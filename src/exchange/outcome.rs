@@ -7,10 +7,14 @@ use crate::protocol::ProtocolVersion;
 pub enum Outcome {
     /// `notifications/cancelled` named it.
     Cancelled,
-    /// Its client went away, and nothing was left that could answer.
+    /// Its client went away, and that ended it.
     Disconnected,
     /// Its handler answered it: with a result, an error, or a panic.
     Replied,
+    /// The server was shut down.
+    ShutDown,
+    /// Its deadline passed.
+    TimedOut,
 }
 
 /// An exchange that has ended, as an [`Observer`] sees it.

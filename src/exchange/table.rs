@@ -21,6 +21,11 @@ impl<T> Table<T> {
         self.0.iter().map(|slots| slots.len()).sum()
     }
 
+    /// All of them, one shard after the other.
+    pub(super) fn all(&self) -> Vec<Arc<Exchange<T>>> {
+        self.0.iter().flat_map(|slots| slots.to_vec()).collect()
+    }
+
     /// Parks an exchange. Where duplicates are refused, one that finds its key taken is not parked.
     pub(super) fn insert(&self, exchange: &Arc<Exchange<T>>, refuse_duplicate: bool) -> bool {
         match self.0.entry(exchange.key().clone()) {

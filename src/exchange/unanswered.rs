@@ -1,6 +1,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::background::Background;
 use super::limits::Permit;
@@ -13,11 +16,12 @@ pub(crate) struct Unanswered<T: Send + 'static> {
     handler: Option<Running<T>>,
     permit: Option<Permit>,
     background: Background,
+    timeout: Option<Duration>,
 }
 
 impl<T: Send + 'static> Unanswered<T> {
-    pub(crate) fn new(handler: Running<T>, permit: Permit, background: Background) -> Self {
-        Self { handler: Some(handler), permit: Some(permit), background }
+    pub(super) fn new(handler: Running<T>, permit: Permit, background: Background, timeout: Option<Duration>) -> Self {
+        Self { handler: Some(handler), permit: Some(permit), background, timeout }
     }
 }
 
@@ -39,9 +43,10 @@ impl<T: Send + 'static> Drop for Unanswered<T> {
     fn drop(&mut self) {
         let (handler, permit) = (self.handler.take(), self.permit.take());
         if let Some(handler) = handler {
+            let within = self.timeout.unwrap_or(Duration::MAX);
             self.background.spawn(async move {
                 let _permit = permit;
-                drop(handler.await);
+                drop(timeout(within, handler).await);
             });
         }
     }

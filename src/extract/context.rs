@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use axum::response::Response;
 use http::HeaderValue;
 use http::request::Parts;
 
@@ -8,9 +7,10 @@ use super::rejection::ExtractRejection;
 use crate::exchange::Exchange;
 use crate::jsonrpc::Message;
 use crate::protocol::ProtocolVersion;
+use crate::reply::Settled;
 
 /// An exchange over HTTP.
-pub(crate) type Call = Exchange<Response>;
+pub(crate) type Call = Exchange<Settled>;
 
 /// What the layer leaves in the extensions of a request for the extractors.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Context {
     pub(crate) message: Message,
     /// The session id, if it is one of ours.
     pub(crate) session: Option<HeaderValue>,
+    /// The reply may be an event stream.
+    pub(crate) streams: bool,
     pub(crate) version: ProtocolVersion,
 }
 

@@ -4,12 +4,14 @@ mod cancellation;
 mod context;
 mod info;
 mod message;
+mod notifier;
 mod params;
 mod rejection;
 
 pub use self::cancellation::Cancellation;
-pub(crate) use self::context::Context;
+pub(crate) use self::context::{Call, Context};
 pub use self::info::ExchangeInfo;
 pub use self::message::McpMessage;
+pub use self::notifier::Notifier;
 pub use self::params::Params;
 pub use self::rejection::ExtractRejection;

@@ -3,21 +3,22 @@ use mediatype::{MediaType, MediaTypeList, Name, ReadParams};
 
 use crate::rejection::Rejection;
 
-/// The form of an answer.
+/// The forms of an answer that a client accepts: at least one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
-    /// An event stream, because the client accepts no JSON.
-    Event,
-    Json,
+pub(crate) struct Accepts {
+    pub(crate) event_stream: bool,
+    pub(crate) json: bool,
 }
 
-/// The form that a request's `Accept` asks for (RFC 9110, 12.5.1). JSON where both are accepted, whatever their weights:
-/// a stream is what becomes of an answer that has something to stream.
-pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Rejection> {
+/// What a request's `Accept` allows (RFC 9110, 12.5.1), whatever the weights: an answer is JSON unless it has something to
+/// stream, or unless it must be a stream.
+pub(crate) fn accepts(headers: &HeaderMap) -> Result<Accepts, Rejection> {
+    const BOTH: Accepts = Accepts { event_stream: true, json: true };
+
     let mut all = headers.get_all(ACCEPT).iter().peekable();
     // What the clients built on the official SDKs send.
     if all.peek().is_none_or(|first| first.as_bytes() == b"application/json, text/event-stream") {
-        return Ok(Form::Json);
+        return Ok(BOTH);
     }
     let (mut json, mut event_stream, mut empty) = (Best::default(), Best::default(), true);
     for value in all {
@@ -29,10 +30,9 @@ pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Rejection> {
         }
     }
     match (json.is_accepted(), event_stream.is_accepted()) {
-        (true, _) => Ok(Form::Json),
-        (false, true) => Ok(Form::Event),
-        (false, false) if empty => Ok(Form::Json),
+        (false, false) if empty => Ok(BOTH),
         (false, false) => Err(Rejection::NotAcceptable),
+        (json, event_stream) => Ok(Accepts { event_stream, json }),
     }
 }
 
@@ -74,48 +74,56 @@ mod tests {
 
     use super::*;
 
-    fn of(values: &[&'static str]) -> Result<Form, Rejection> {
+    fn of(values: &[&'static str]) -> Result<(bool, bool), Rejection> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(ACCEPT, HeaderValue::from_static(value));
         }
-        form(&headers)
+        accepts(&headers).map(|accepts| (accepts.json, accepts.event_stream))
     }
 
     #[test]
-    fn json_wherever_it_is_accepted() {
+    fn both_forms_however_they_are_named() {
         for accept in [
             "application/json, text/event-stream",
             "text/event-stream, application/json",
             "text/event-stream,application/json;q=0.1",
             "*/*",
             "application/*, text/*",
-            "application/json",
             "Application/JSON , TEXT/event-stream;Q=0.5",
+            "",
+        ] {
+            assert_eq!(of(&[accept]), Ok((true, true)), "{accept}");
+        }
+        assert_eq!(of(&[]), Ok((true, true)));
+        assert_eq!(of(&["text/event-stream", "application/json"]), Ok((true, true)));
+    }
+
+    #[test]
+    fn json_only() {
+        for accept in [
+            "application/json",
             "application/json; charset=utf-8",
             "text/html, application/json;q=0.001",
             "garbage, application/json",
             "text/plain;p=\"a,b\", application/json",
             "text/*;q=0, */*",
-            "",
+            "text/event-stream;q=0, */*",
         ] {
-            assert_eq!(of(&[accept]), Ok(Form::Json), "{accept}");
+            assert_eq!(of(&[accept]), Ok((true, false)), "{accept}");
         }
-        assert_eq!(of(&[]), Ok(Form::Json));
-        assert_eq!(of(&["text/html", "application/json"]), Ok(Form::Json));
     }
 
     #[test]
-    fn an_event_where_json_is_not_accepted() {
+    fn event_stream_only() {
         for accept in [
-            "text/event-stream",
-            "TEXT/*",
             "application/json;q=0, text/event-stream",
+            "TEXT/*",
             "application/json;q=0.0, */*",
             "application/*;q=0, */*;q=0.1",
             "application/json;q=0, application/*;q=1, text/event-stream",
         ] {
-            assert_eq!(of(&[accept]), Ok(Form::Event), "{accept}");
+            assert_eq!(of(&[accept]), Ok((false, true)), "{accept}");
         }
     }
 

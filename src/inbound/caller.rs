@@ -17,10 +17,11 @@ pub(crate) struct Identify {
 }
 
 impl Identify {
-    /// The principal, where a function reads one, else the Authorization; and the session in any case.
-    pub(crate) fn caller(&self, parts: &Parts) -> Result<Caller, Rejection> {
+    /// The principal, where a function reads one, else the Authorization; and the session, where there can be one.
+    pub(crate) fn caller(&self, parts: &Parts, has_session: bool) -> Result<Caller, Rejection> {
         let authorization = singleton(&parts.headers, &AUTHORIZATION, "Authorization")?;
-        let session = singleton(&parts.headers, &SESSION_ID, "Mcp-Session-Id")?.map(HeaderValue::as_bytes);
+        let session = singleton(&parts.headers, &SESSION_ID, "Mcp-Session-Id")?;
+        let session = session.filter(|_| has_session).map(HeaderValue::as_bytes);
         Ok(match &self.principal {
             Some(principal) => {
                 let principal = principal(parts).filter(|name| !name.is_empty());
@@ -52,7 +53,7 @@ mod tests {
     }
 
     fn of(identify: &Identify, headers: &[(&str, &str)]) -> Caller {
-        identify.caller(&parts(headers)).unwrap()
+        identify.caller(&parts(headers), true).unwrap()
     }
 
     #[test]
@@ -63,8 +64,10 @@ mod tests {
         assert_ne!(of(&identify, &[a]), of(&identify, &[b]));
         assert_ne!(of(&identify, &[a]), of(&identify, &[a, ("mcp-session-id", "s")]));
         assert!(of(&identify, &[]).is_anonymous());
+        let modern = identify.caller(&parts(&[a, ("mcp-session-id", "s")]), false).unwrap();
+        assert_eq!(modern, of(&identify, &[a]));
         for twice in [[a, b], [("mcp-session-id", "s"), ("mcp-session-id", "s")]] {
-            assert!(matches!(identify.caller(&parts(&twice)), Err(Rejection::RepeatedHeader(_))));
+            assert!(matches!(identify.caller(&parts(&twice), true), Err(Rejection::RepeatedHeader(_))));
         }
     }
 

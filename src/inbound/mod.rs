@@ -7,8 +7,9 @@ mod decode;
 mod gate;
 pub(crate) mod headers;
 mod origin;
+mod version;
 
-pub(crate) use self::accept::Form;
+pub(crate) use self::accept::Accepts;
 pub(crate) use self::caller::Identify;
 pub(crate) use self::collect::{Collect, CollectError, discard};
 pub(crate) use self::decode::{Inbound, Refusal, cancel_of, decode};

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 /// A JSON-RPC error object, and what a handler returns to answer its request with one.
 ///
-/// Behind [`McpLayer`](crate::McpLayer) it becomes `{"jsonrpc":"2.0","id":…,"error":{…}}` with HTTP status 200 and
-/// the id of the request. From a notification's handler it is logged and the client gets 202, because a notification has
+/// Behind [`McpLayer`](crate::McpLayer) it becomes `{"jsonrpc":"2.0","id":…,"error":{…}}` with the id of the request and
+/// HTTP status 200. For modern versions -32601 becomes 404, and -32020, -32021 and -32022 become 400, unless the reply is
+/// a stream that has begun. From a notification's handler it is logged and the client gets 202, because a notification has
 /// no answer.
 ///
 /// ```
@@ -31,6 +32,10 @@ impl McpError {
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
     pub(crate) const INVALID_PARAMS: i64 = -32602;
     pub(crate) const INTERNAL_ERROR: i64 = -32603;
+    /// Revision 2026-07-28, *Error Codes*.
+    pub(crate) const HEADER_MISMATCH: i64 = -32020;
+    pub(crate) const MISSING_CAPABILITY: i64 = -32021;
+    pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
     /// An error with a code of your own. JSON-RPC keeps -32768 to -32000 for itself and for MCP.
     #[must_use]

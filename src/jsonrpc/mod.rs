@@ -5,7 +5,7 @@ mod error;
 mod message;
 mod request_id;
 
-pub(crate) use self::envelope::Envelope;
+pub(crate) use self::envelope::{Envelope, string};
 pub use self::error::McpError;
 pub(crate) use self::error::shortened;
 pub(crate) use self::message::{Kind, Malformed, Message};

@@ -2,14 +2,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body::{Frame, SizeHint};
 use serde::Serialize;
 
-use super::sse;
-use crate::inbound::Form;
 use crate::jsonrpc::{McpError, RequestId};
 
 /// Up to this size an object is copied behind its head; a larger one follows it as a piece of its own.
@@ -57,21 +55,35 @@ impl Answer {
         Self::whole(json.into())
     }
 
-    /// The answer as a 200 in this form.
-    pub(crate) fn into_response(self, form: Form) -> Response {
-        match form {
-            Form::Event => sse::one_event(&self.joined()).into_response(),
-            Form::Json => {
-                let body = if self.rest.is_empty() { Body::from(self.head) } else { Body::new(self) };
-                let mut response = Response::new(body);
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                response
-            }
-        }
+    /// The result that closes a `subscriptions/listen` (2026-07-28, *Graceful Closure*).
+    pub(crate) fn subscription_closed(id: &RequestId) -> Self {
+        let closed = serde_json::json!({
+            "jsonrpc": "2.0",
+            "id": id,
+            "result": { "resultType": "complete", "_meta": { "io.modelcontextprotocol/subscriptionId": id } },
+        });
+        Self::whole(closed.to_string().into())
     }
 
-    fn joined(self) -> Bytes {
-        if self.rest.is_empty() { self.head } else { [self.head, self.rest].concat().into() }
+    /// The answer as a JSON body.
+    pub(crate) fn into_response(self) -> Response {
+        let body = if self.rest.is_empty() { Body::from(self.head) } else { Body::new(self) };
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+
+    /// The answer as one line. JSON has line ends between its tokens only, so they can go.
+    pub(crate) fn into_line(self) -> String {
+        let mut json = Vec::from(self.head);
+        json.extend_from_slice(&self.rest);
+        for byte in &mut json {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        // It was read or written as JSON, which is UTF-8.
+        String::from_utf8(json).unwrap_or_default()
     }
 }
 
@@ -97,5 +109,33 @@ impl http_body::Body for Answer {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact((self.head.len() + self.rest.len()) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_one_line() {
+        let json = "{\n \"jsonrpc\": \"2.0\",\r\n \"id\": 1, \"result\": \"a\\nb\" }";
+        let line = Answer::whole(json.into()).into_line();
+        assert_eq!(line, r#"{  "jsonrpc": "2.0",   "id": 1, "result": "a\nb" }"#);
+    }
+
+    #[test]
+    fn a_large_object_follows_its_head_uncopied() {
+        let object = Bytes::from(format!("{{\"result\":\"{}\"}}", "x".repeat(COPIED)));
+        let answer = Answer::from_member(&7.into(), &object);
+        assert_eq!(answer.rest.as_ptr(), object[1..].as_ptr());
+        assert!(answer.into_line().starts_with(r#"{"jsonrpc":"2.0","id":7,"result":"xx"#));
+    }
+
+    #[test]
+    fn a_subscription_is_closed_with_its_id() {
+        let closed: serde_json::Value =
+            serde_json::from_str(&Answer::subscription_closed(&"s".into()).into_line()).unwrap();
+        assert_eq!(closed["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s");
+        assert_eq!((&closed["id"], &closed["result"]["resultType"]), (&"s".into(), &"complete".into()));
     }
 }

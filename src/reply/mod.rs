@@ -3,8 +3,12 @@
 mod answer;
 mod reply;
 mod settle;
-mod sse;
+mod settled;
+mod streaming;
 
 pub(crate) use self::answer::Answer;
 pub use self::reply::Reply;
 pub(crate) use self::settle::{Settle, accepted};
+pub(crate) use self::settled::Settled;
+pub use self::streaming::CancelledStream;
+pub(crate) use self::streaming::{Streaming, event_stream};

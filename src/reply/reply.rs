@@ -28,7 +28,8 @@ pub struct Reply<T>(pub T);
 /// Marks a response whose body is an object with this one member. The layer need not read it to know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Member {
-    Error,
+    /// With its code.
+    Error(i64),
     Result,
 }
 
@@ -55,7 +56,7 @@ impl IntoResponse for McpError {
     fn into_response(self) -> Response {
         // An error is made of JSON values: writing it cannot fail.
         let json = serde_json::to_vec(&Object::<()>::Error(&self)).unwrap_or_default();
-        marked(json, Member::Error)
+        marked(json, Member::Error(self.code()))
     }
 }
 

@@ -1,63 +1,84 @@
+use axum::BoxError;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::StatusCode;
-use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
-    LAST_MODIFIED, TRANSFER_ENCODING,
-};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Response as HttpResponse, StatusCode};
+use serde::Deserialize;
 use uuid::Uuid;
 
 use super::answer::Answer;
 use super::reply::Member;
+use super::settled::{Settled, merge};
+use crate::inbound::Collect;
 use crate::inbound::headers::{MINTED, SESSION_ID};
-use crate::inbound::{Collect, Form};
 use crate::jsonrpc::{Envelope, McpError, RequestId};
+use crate::protocol::ProtocolVersion;
 
-/// What an answer must fit.
+/// The request that a response must fit.
 #[derive(Debug)]
 pub(crate) struct Settle {
-    pub(crate) form: Form,
     pub(crate) id: RequestId,
     /// A result opens a session.
     pub(crate) mints_session: bool,
+    pub(crate) version: ProtocolVersion,
+}
+
+/// What an answer holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Holds {
+    Error(i64),
+    Result,
 }
 
 impl Settle {
-    /// Makes a handler's response the answer to its request. What is no success is HTTP's business, and passes.
-    pub(crate) async fn response<B>(self, response: Response<B>) -> Response
+    /// Makes a handler's response the answer to its request.
+    pub(crate) async fn response<B>(self, response: Response<B>) -> Settled
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<axum::BoxError>,
+        B::Error: Into<BoxError>,
     {
         let (mut parts, body) = response.into_parts();
         if !parts.status.is_success() {
-            return Response::from_parts(parts, Body::new(body));
+            return Settled::Passed(Response::from_parts(parts, Body::new(body)));
         }
         let member = parts.extensions.remove::<Member>();
-        let (answer, is_result) = match self.read(&parts.headers, Body::new(body), member).await {
-            Ok(settled) => settled,
+        let (answer, holds) = match self.read(&parts.headers, Body::new(body), member).await {
+            Ok(read) => read,
             Err(why) => {
                 tracing::error!(id = ?self.id, why, "a handler's response does not answer its request");
-                (self.internal_error(), false)
+                (self.internal_error(), Holds::Error(McpError::INTERNAL_ERROR))
             }
         };
-        let mut settled = answer.into_response(self.form);
-        merge(&mut settled, parts.headers);
-        *settled.extensions_mut() = parts.extensions;
-        if self.mints_session && is_result && !settled.headers().contains_key(SESSION_ID) {
-            settled.headers_mut().insert(SESSION_ID, mint());
+        parts.status = self.status(holds);
+        if self.version.is_modern() {
+            parts.headers.remove(SESSION_ID);
+        } else if self.mints_session && holds == Holds::Result && !parts.headers.contains_key(SESSION_ID) {
+            parts.headers.insert(SESSION_ID, mint());
         }
-        settled
+        Settled::Answer(answer, parts)
     }
 
     /// The answer of a handler that has none: it panicked, or its service failed.
-    pub(crate) fn failed(&self) -> Response {
-        self.internal_error().into_response(self.form)
+    pub(crate) fn failed(&self) -> Settled {
+        Settled::Answer(self.internal_error(), HttpResponse::new(()).into_parts().0)
     }
 
     fn internal_error(&self) -> Answer {
         Answer::error(Some(&self.id), &McpError::internal_error("Internal error"))
+    }
+
+    /// Revision 2026-07-28, *Protocol Version Header* and *Server Validation*; before it, an error is a 200 like others.
+    fn status(&self, holds: Holds) -> StatusCode {
+        match holds {
+            Holds::Error(McpError::METHOD_NOT_FOUND) if self.version.is_modern() => StatusCode::NOT_FOUND,
+            Holds::Error(McpError::HEADER_MISMATCH | McpError::MISSING_CAPABILITY | McpError::UNSUPPORTED_VERSION)
+                if self.version.is_modern() =>
+            {
+                StatusCode::BAD_REQUEST
+            }
+            Holds::Error(_) | Holds::Result => StatusCode::OK,
+        }
     }
 
     async fn read(
@@ -65,7 +86,7 @@ impl Settle {
         headers: &HeaderMap,
         body: Body,
         member: Option<Member>,
-    ) -> Result<(Answer, bool), &'static str> {
+    ) -> Result<(Answer, Holds), &'static str> {
         let is_stream = |value: &HeaderValue| value.as_bytes().starts_with(b"text/event-stream");
         if headers.get(CONTENT_TYPE).is_some_and(is_stream) {
             return Err("it is an event stream");
@@ -74,84 +95,60 @@ impl Settle {
             return Err("it is encoded");
         }
         let json = Collect::new(body, usize::MAX).await.map_err(|_| "its body broke off")?;
-        match member {
-            Some(Member::Result) if json.starts_with(b"{\"result\":") => {
-                Ok((Answer::from_member(&self.id, &json), true))
-            }
-            Some(Member::Error) if json.starts_with(b"{\"error\":") => {
-                Ok((Answer::from_member(&self.id, &json), false))
-            }
-            _ => self.recognise(json),
-        }
+        let holds = match member {
+            Some(Member::Result) if json.starts_with(b"{\"result\":") => Holds::Result,
+            Some(Member::Error(code)) if json.starts_with(b"{\"error\":") => Holds::Error(code),
+            _ => return self.recognise(json),
+        };
+        Ok((Answer::from_member(&self.id, &json), holds))
     }
 
     /// A complete response to this request, or the one member that a `Reply` or an `McpError` writes, whose mark got lost.
-    fn recognise(&self, json: Bytes) -> Result<(Answer, bool), &'static str> {
+    fn recognise(&self, json: Bytes) -> Result<(Answer, Holds), &'static str> {
+        #[derive(Deserialize)]
+        struct Error {
+            code: i64,
+        }
+
         let text = std::str::from_utf8(&json).map_err(|_| "it is not UTF-8")?;
         let envelope = Envelope::parse(text).map_err(|_| "it is not a JSON object")?;
-        let is_result = match (envelope.result, envelope.error) {
+        let holds = match (envelope.result, envelope.error) {
             _ if envelope.repeated => return Err("it has a repeated key"),
             _ if envelope.method.is_some() => return Err("it has a method"),
-            (Some(_), None) => true,
-            (None, Some(error)) if error.get().starts_with('{') => false,
+            (Some(_), None) => Holds::Result,
+            (None, Some(error)) => {
+                let error: Error = serde_json::from_str(error.get()).map_err(|_| "its error has no code")?;
+                Holds::Error(error.code)
+            }
             _ => return Err("it has not exactly one of `result` and `error`"),
         };
         if envelope.jsonrpc.is_none() && envelope.id.is_none() {
             let object = json.slice_ref(text.trim_ascii_start().as_bytes());
-            return Ok((Answer::from_member(&self.id, &object), is_result));
+            return Ok((Answer::from_member(&self.id, &object), holds));
         }
         if !envelope.is_version_2() {
             return Err("its jsonrpc is not \"2.0\"");
         }
         match envelope.id.and_then(|id| RequestId::from_json(id.get())) {
-            Some(id) if id == self.id => Ok((Answer::whole(json), is_result)),
+            Some(id) if id == self.id => Ok((Answer::whole(json), holds)),
             _ => Err("it has another id"),
-        }
-    }
-}
-
-/// Headers that speak of a body which is replaced, or which is written anew.
-const OF_A_BODY: [HeaderName; 9] = [
-    CONTENT_ENCODING,
-    CONTENT_LENGTH,
-    CONTENT_RANGE,
-    ETAG,
-    LAST_MODIFIED,
-    TRANSFER_ENCODING,
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("digest"),
-    HeaderName::from_static("repr-digest"),
-];
-
-/// The handler's own headers, as far as they do not speak of its body.
-fn merge(settled: &mut Response, mut own: HeaderMap) {
-    own.remove(CONTENT_TYPE);
-    if own.is_empty() {
-        return;
-    }
-    for name in OF_A_BODY {
-        own.remove(name);
-    }
-    let settled_headers = std::mem::replace(settled.headers_mut(), own);
-    for (name, value) in settled_headers {
-        if let Some(name) = name {
-            settled.headers_mut().insert(name, value);
         }
     }
 }
 
 /// The response to a notification or to a client's response, once its handler has one: 202 without a body for any
 /// success and for an [`McpError`], which has nobody to go to. Other refusals pass.
-pub(crate) fn accepted(handled: Option<Response>) -> Response {
+pub(crate) fn accepted(handled: Option<Settled>) -> Response {
     let mut accepted = StatusCode::ACCEPTED.into_response();
-    if let Some(handled) = handled {
-        if !handled.status().is_success() {
-            return handled;
+    match handled {
+        Some(Settled::Passed(response)) if !response.status().is_success() => return response,
+        Some(Settled::Passed(response)) => {
+            if let Some(Member::Error(code)) = response.extensions().get() {
+                tracing::debug!(code, "the handler of a notification returned an error");
+            }
+            merge(&mut accepted, &mut response.into_parts().0);
         }
-        if handled.extensions().get() == Some(&Member::Error) {
-            tracing::debug!("the handler of a notification returned an error");
-        }
-        merge(&mut accepted, handled.into_parts().0.headers);
+        Some(Settled::Answer(..)) | None => {}
     }
     accepted
 }

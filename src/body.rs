@@ -1,0 +1,120 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::sse::Event;
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body::{Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::exchange::{InFlight, Lifecycle};
+use crate::extract::Call;
+use crate::reply::Settled;
+
+pin_project! {
+    /// The events of a reply that is a stream. Dropped before its end, it means that the client is gone.
+    pub(crate) struct ReplyStream {
+        client: Client,
+        keep_alive: Option<Duration>,
+        // Armed only while there is nothing to send.
+        #[pin]
+        timer: Option<Sleep>,
+    }
+}
+
+/// Who reads the stream.
+struct Client {
+    exchange: Arc<Call>,
+    in_flight: Arc<InFlight<Settled>>,
+    has_all: bool,
+}
+
+impl ReplyStream {
+    pub(crate) fn new(in_flight: Arc<InFlight<Settled>>, exchange: Arc<Call>, keep_alive: Option<Duration>) -> Self {
+        Self { client: Client { exchange, in_flight, has_all: false }, keep_alive, timer: None }
+    }
+}
+
+impl Stream for ReplyStream {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let mut this = self.project();
+        match this.client.exchange.notes().poll_next(cx) {
+            Poll::Ready(Some(message)) => {
+                this.timer.set(None);
+                return Poll::Ready(Some(Event::default().data(message)));
+            }
+            Poll::Ready(None) => {
+                this.client.has_all = true;
+                return Poll::Ready(None);
+            }
+            Poll::Pending => {}
+        }
+        let Some(pause) = *this.keep_alive else { return Poll::Pending };
+        if this.timer.is_none() {
+            this.timer.set(Some(sleep(pause)));
+        }
+        let Some(mut timer) = this.timer.as_pin_mut() else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
+        timer.reset(Instant::now() + pause);
+        // Woken at once: the timer has to be polled to be armed again.
+        cx.waker().wake_by_ref();
+        Poll::Ready(Some(Event::default().comment("")))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if !self.has_all {
+            self.in_flight.depart(&self.exchange);
+        }
+    }
+}
+
+pin_project! {
+    /// A body that passes through, and ends when the server does.
+    struct Passing {
+        body: Body,
+        #[pin]
+        down: Option<WaitForCancellationFutureOwned>,
+        lifecycle: Arc<Lifecycle>,
+    }
+}
+
+/// Lets a body pass until the server is down.
+pub(crate) fn passing(body: Body, lifecycle: &Arc<Lifecycle>) -> Body {
+    if http_body::Body::is_end_stream(&body) {
+        return body;
+    }
+    Body::new(Passing { body, down: None, lifecycle: Arc::clone(lifecycle) })
+}
+
+impl http_body::Body for Passing {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let mut this = self.project();
+        if let Poll::Ready(frame) = Pin::new(this.body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        if this.down.is_none() {
+            this.down.set(Some(this.lifecycle.down()));
+        }
+        this.down.as_pin_mut().map_or(Poll::Pending, |down| down.poll(cx).map(|()| None))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

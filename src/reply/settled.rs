@@ -1,0 +1,85 @@
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED,
+    TRANSFER_ENCODING,
+};
+use http::response::Parts;
+
+use super::answer::Answer;
+use crate::jsonrpc::{McpError, RequestId};
+
+/// What a handler made of its request.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// An answer, and the head of the HTTP response that it came in.
+    Answer(Answer, Parts),
+    /// No success: HTTP's business, which passes.
+    Passed(Response),
+}
+
+impl Settled {
+    /// As a reply that has not begun.
+    pub(crate) fn into_response(self) -> Response {
+        match self {
+            Self::Answer(answer, mut own) => {
+                let mut response = answer.into_response();
+                merge(&mut response, &mut own);
+                *response.status_mut() = own.status;
+                response
+            }
+            Self::Passed(response) => response,
+        }
+    }
+
+    /// As the last event of a stream. What has no place in one is an internal error there.
+    pub(crate) fn into_line(self, id: &RequestId) -> String {
+        match self {
+            Self::Answer(answer, _) => answer.into_line(),
+            Self::Passed(response) => {
+                tracing::error!(?id, status = %response.status(), "a handler's response comes too late to be one");
+                Answer::error(Some(id), &McpError::internal_error("Internal error")).into_line()
+            }
+        }
+    }
+
+    /// The head of the HTTP response that the answer came in, where there is one.
+    pub(crate) fn head(&mut self) -> Option<&mut Parts> {
+        match self {
+            Self::Answer(_, own) => Some(own),
+            Self::Passed(_) => None,
+        }
+    }
+}
+
+/// Headers that speak of a body which is replaced, or written anew.
+const OF_A_BODY: [HeaderName; 9] = [
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    ETAG,
+    LAST_MODIFIED,
+    TRANSFER_ENCODING,
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("repr-digest"),
+];
+
+/// Gives a response the handler's own headers, as far as they do not speak of its body, and its extensions.
+pub(super) fn merge(response: &mut Response<Body>, own: &mut Parts) {
+    *response.extensions_mut() = std::mem::take(&mut own.extensions);
+    let mut headers = std::mem::take(&mut own.headers);
+    headers.remove(CONTENT_TYPE);
+    if headers.is_empty() {
+        return;
+    }
+    for name in OF_A_BODY {
+        headers.remove(name);
+    }
+    let settled: HeaderMap = std::mem::replace(response.headers_mut(), headers);
+    for (name, value) in settled {
+        if let Some(name) = name {
+            response.headers_mut().insert(name, value);
+        }
+    }
+}
