@@ -10,7 +10,7 @@ use crate::exchange::{Completion, Guard, Outcome};
 use crate::extract::Call;
 use crate::inbound::Accepts;
 use crate::jsonrpc::McpError;
-use crate::reply::{Answer, CancelledStream, Settled, event_stream};
+use crate::reply::{Answer, CancelledStream, Settled, event_stream, merge};
 use crate::server::Shared;
 
 /// The response to an exchange that ended before its reply was a stream.
@@ -21,28 +21,20 @@ pub(crate) fn completed(
     shared: &Shared,
 ) -> Response {
     let streams = accepts.event_stream && (exchange.has_notes() || !accepts.json);
-    match completion {
-        Completion::Replied(Ok(mut settled)) => {
-            // An error status says more than the form that was asked for.
-            let own = settled.head().filter(|own| streams && own.status.is_success()).cloned();
-            let Some(own) = own else { return settled.into_response() };
-            exchange.notes().finish(Some(settled.into_line(&exchange.key().id)), true);
-            let mut response = reply_stream(exchange, shared);
-            for (name, value) in &own.headers {
-                response.headers_mut().entry(name).or_insert_with(|| value.clone());
-            }
-            *response.extensions_mut() = own.extensions;
-            response
-        }
-        completion => {
-            let answer = answer(completion, exchange, shared);
-            if !streams {
-                return answer.into_response();
-            }
-            exchange.notes().finish(Some(answer.into_line()), false);
-            reply_stream(exchange, shared)
-        }
+    let own = match completion {
+        // A status that is no success says more than the form that was asked for.
+        Completion::Replied(Ok(settled)) if !streams || !settled.is_success() => return settled.into_response(),
+        Completion::Replied(Ok(ref settled)) => settled.head().cloned(),
+        _ if !streams => return answer(&completion, exchange, shared).into_response(),
+        _ => None,
+    };
+    let keeps_notes = matches!(completion, Completion::Replied(_));
+    exchange.notes().finish(Some(line(completion, exchange, shared)), keeps_notes);
+    let mut response = reply_stream(exchange, shared);
+    if let Some(own) = own {
+        merge(&mut response, own);
     }
+    response
 }
 
 /// Turns the reply into a stream, and drives the exchange on in a task.
@@ -50,22 +42,23 @@ pub(crate) fn stream(guard: Guard<Settled>, shared: &Arc<Shared>) -> Response {
     let exchange = Arc::clone(guard.exchange());
     exchange.set_streams();
     let response = reply_stream(&exchange, shared);
-    if let Ok(runtime) = Handle::try_current() {
-        let shared = Arc::clone(shared);
-        runtime.spawn(async move {
-            match guard.drive_in_background().await {
-                Completion::Replied(Ok(settled)) => {
-                    exchange.notes().finish(Some(settled.into_line(&exchange.key().id)), true);
-                }
-                completion => {
-                    let keeps_notes = matches!(completion, Completion::Replied(_));
-                    let line = last_line(completion, &exchange, &shared);
-                    exchange.notes().finish(line, keeps_notes);
-                }
-            }
-        });
-    }
+    let Ok(runtime) = Handle::try_current() else {
+        exchange.notes().finish(None, false);
+        return response;
+    };
+    let shared = Arc::clone(shared);
+    runtime.spawn(async move {
+        let completion = guard.drive_in_background().await;
+        let keeps_notes = matches!(completion, Completion::Replied(_));
+        let is_silent = shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion);
+        let last = (!is_silent).then(|| line(completion, &exchange, &shared));
+        exchange.notes().finish(last, keeps_notes);
+    });
     response
+}
+
+fn is_cancelled(completion: &Completion<Settled>) -> bool {
+    matches!(completion, Completion::Ended(end) if end.outcome == Outcome::Cancelled)
 }
 
 fn reply_stream(exchange: &Arc<Call>, shared: &Shared) -> Response {
@@ -73,16 +66,16 @@ fn reply_stream(exchange: &Arc<Call>, shared: &Shared) -> Response {
     event_stream(ReplyStream::new(in_flight, exchange, shared.streaming.keep_alive))
 }
 
-fn last_line(completion: Completion<Settled>, exchange: &Call, shared: &Shared) -> Option<String> {
-    let is_cancelled = matches!(&completion, Completion::Ended(end) if end.outcome == Outcome::Cancelled);
-    if is_cancelled && shared.streaming.cancelled == CancelledStream::End {
-        return None;
+/// The last event of a stream.
+fn line(completion: Completion<Settled>, exchange: &Call, shared: &Shared) -> String {
+    match completion {
+        Completion::Replied(Ok(settled)) => settled.into_line(&exchange.key().id),
+        completion => answer(&completion, exchange, shared).into_line(),
     }
-    Some(answer(completion, exchange, shared).into_line())
 }
 
 /// The answer that the layer gives where the handler gave none.
-fn answer(completion: Completion<Settled>, exchange: &Call, shared: &Shared) -> Answer {
+fn answer(completion: &Completion<Settled>, exchange: &Call, shared: &Shared) -> Answer {
     let (id, version) = (&exchange.key().id, exchange.version());
     let outcome = match completion {
         Completion::Ended(end) => end.outcome,

@@ -57,7 +57,7 @@ where
         let mut context = Context {
             exchange: None,
             message: message.clone(),
-            session: take_minted_session(&mut self.parts.headers),
+            session: take_minted_session(&mut self.parts.headers).filter(|_| has_session),
             streams: accepts.event_stream && message.method() != Some("initialize"),
             version,
         };

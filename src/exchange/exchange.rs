@@ -125,7 +125,7 @@ impl<T> Exchange<T> {
 
     /// The driver has yet to see that the reply is a stream.
     fn wake_driver(&self) {
-        if !self.streams.load(Ordering::Acquire) {
+        if !self.streams.load(Ordering::Acquire) && self.has_notes() {
             let driver = lock(&self.state).driver.take();
             if let Some(driver) = driver {
                 driver.wake();

@@ -59,8 +59,8 @@ impl<T: Send + 'static> InFlight<T> {
         Self {
             table: Table::new(),
             early: EarlyCancels::new(options.early_cancels),
-            limits: Limits::new(options.max_parked, options.max_parked_per_caller),
-            unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller),
+            limits: Limits::new(options.max_parked, options.max_parked_per_caller, &lifecycle),
+            unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller, &lifecycle),
             in_grace: Background::new(MOST_IN_GRACE, &lifecycle),
             detached: Background::new(options.max_parked, &lifecycle),
             unanswered: Background::new(options.max_parked, &lifecycle),
@@ -169,10 +169,9 @@ impl<T: Send + 'static> InFlight<T> {
     pub(crate) async fn shutdown(&self, drain: Duration) {
         self.lifecycle.drain();
         self.end_all(|exchange| exchange.method() == "subscriptions/listen");
-        let idle = self.lifecycle.until(|| {
-            let background = self.in_grace.running() + self.unanswered.running();
-            background == 0 && self.parked() == 0
-        });
+        let idle = self
+            .lifecycle
+            .until(|| self.limits.taken() + self.unanswered_limits.taken() + self.in_grace.running() == 0);
         drop(timeout(drain, idle).await);
         self.lifecycle.set_down();
         self.end_all(|_| true);
@@ -211,7 +210,6 @@ impl<T: Send + 'static> InFlight<T> {
                 tracing::error!("the observer panicked");
             }
         }
-        self.lifecycle.tell_ended();
     }
 
     /// A handler that took the token has been asked, and gets time to stop. Any other one is dropped.

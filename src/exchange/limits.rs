@@ -4,6 +4,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
 use super::key::Caller;
+use super::lifecycle::Lifecycle;
 use super::sync::{AtomicUsize, Ordering};
 
 /// How many handlers of requests, notifications and responses may be at work, in all and for one owner.
@@ -16,6 +17,7 @@ struct Inner {
     most: usize,
     owners: DashMap<u128, usize>,
     most_per_owner: usize,
+    lifecycle: Arc<Lifecycle>,
 }
 
 /// Why an exchange was not parked.
@@ -39,8 +41,13 @@ pub(crate) struct Permit {
 }
 
 impl Limits {
-    pub(super) fn new(most: usize, most_per_owner: usize) -> Self {
-        Self(Arc::new(Inner { all: AtomicUsize::new(0), most, owners: DashMap::new(), most_per_owner }))
+    pub(super) fn new(most: usize, most_per_owner: usize, lifecycle: &Arc<Lifecycle>) -> Self {
+        let (all, lifecycle) = (AtomicUsize::new(0), Arc::clone(lifecycle));
+        Self(Arc::new(Inner { all, most, owners: DashMap::new(), most_per_owner, lifecycle }))
+    }
+
+    pub(super) fn taken(&self) -> usize {
+        self.0.all.load(Ordering::Relaxed)
     }
 
     pub(crate) fn admit(&self, caller: Caller) -> Result<Permit, Refused> {
@@ -78,6 +85,7 @@ impl Drop for Permit {
                 parked.remove();
             }
         }
+        limits.lifecycle.tell_ended();
     }
 }
 
@@ -88,7 +96,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_in_all_and_by_owner_and_given_back() {
-        let (callers, limits) = (Callers::default(), Limits::new(3, 2));
+        let (callers, limits) = (Callers::default(), Limits::new(3, 2, &Arc::default()));
         let [ada, bob] = [b"ada", b"bob"].map(|name| callers.caller(Some(Owner::Principal(name)), None));
         let held = [limits.admit(ada).unwrap(), limits.admit(ada).unwrap()];
         assert_eq!(limits.admit(ada).unwrap_err(), Refused::OwnerFull);
@@ -97,17 +105,17 @@ mod tests {
         drop(held);
         limits.admit(ada).unwrap();
         drop(other);
-        assert_eq!(limits.0.all.load(Ordering::Relaxed), 0);
+        assert_eq!(limits.taken(), 0);
         assert!(limits.0.owners.is_empty());
     }
 
     #[test]
     fn sessions_do_not_multiply_an_owners_places() {
-        let (callers, limits) = (Callers::default(), Limits::new(9, 1));
+        let (callers, limits) = (Callers::default(), Limits::new(9, 1, &Arc::default()));
         let caller = |session| callers.caller(Some(Owner::Authorization(b"a")), Some(session));
         let _held = limits.admit(caller(b"1")).unwrap();
         assert_eq!(limits.admit(caller(b"2")).unwrap_err(), Refused::OwnerFull);
-        let none = Limits::new(9, 0);
+        let none = Limits::new(9, 0, &Arc::default());
         assert_eq!(none.admit(caller(b"1")).unwrap_err(), Refused::OwnerFull);
         assert!(none.0.owners.is_empty());
     }

@@ -9,6 +9,6 @@ mod streaming;
 pub(crate) use self::answer::Answer;
 pub use self::reply::Reply;
 pub(crate) use self::settle::{Settle, accepted};
-pub(crate) use self::settled::Settled;
+pub(crate) use self::settled::{Settled, merge};
 pub use self::streaming::CancelledStream;
 pub(crate) use self::streaming::{Streaming, event_stream};

@@ -146,7 +146,7 @@ pub(crate) fn accepted(handled: Option<Settled>) -> Response {
             if let Some(Member::Error(code)) = response.extensions().get() {
                 tracing::debug!(code, "the handler of a notification returned an error");
             }
-            merge(&mut accepted, &mut response.into_parts().0);
+            merge(&mut accepted, response.into_parts().0);
         }
         Some(Settled::Answer(..)) | None => {}
     }

@@ -22,10 +22,10 @@ impl Settled {
     /// As a reply that has not begun.
     pub(crate) fn into_response(self) -> Response {
         match self {
-            Self::Answer(answer, mut own) => {
+            Self::Answer(answer, own) => {
                 let mut response = answer.into_response();
-                merge(&mut response, &mut own);
                 *response.status_mut() = own.status;
+                merge(&mut response, own);
                 response
             }
             Self::Passed(response) => response,
@@ -44,11 +44,16 @@ impl Settled {
     }
 
     /// The head of the HTTP response that the answer came in, where there is one.
-    pub(crate) fn head(&mut self) -> Option<&mut Parts> {
+    pub(crate) fn head(&self) -> Option<&Parts> {
         match self {
             Self::Answer(_, own) => Some(own),
             Self::Passed(_) => None,
         }
+    }
+
+    /// It is an answer with a status that a stream can have too.
+    pub(crate) fn is_success(&self) -> bool {
+        self.head().is_some_and(|own| own.status.is_success())
     }
 }
 
@@ -66,9 +71,9 @@ const OF_A_BODY: [HeaderName; 9] = [
 ];
 
 /// Gives a response the handler's own headers, as far as they do not speak of its body, and its extensions.
-pub(super) fn merge(response: &mut Response<Body>, own: &mut Parts) {
-    *response.extensions_mut() = std::mem::take(&mut own.extensions);
-    let mut headers = std::mem::take(&mut own.headers);
+pub(crate) fn merge(response: &mut Response<Body>, own: Parts) {
+    let Parts { mut headers, extensions, .. } = own;
+    *response.extensions_mut() = extensions;
     headers.remove(CONTENT_TYPE);
     if headers.is_empty() {
         return;
