@@ -93,6 +93,11 @@ impl Post {
         self.head_with(&format!("content-length: {}\r\n", self.body.len()))
     }
 
+    /// The head as the test made it, for one that names a length of its own.
+    pub(crate) fn head_alone(&self) -> Vec<u8> {
+        self.head_with("")
+    }
+
     pub(crate) fn chunked_head(&self) -> Vec<u8> {
         self.head_with("transfer-encoding: chunked\r\n")
     }
