@@ -70,7 +70,7 @@ fn lanes(number: usize) -> Lanes {
 
 /// Every way to reply, and both kinds of handler.
 fn lane_call(lane: usize) -> Post {
-    let path = if lane % 2 == 0 { "/mcp" } else { "/polite" };
+    let path = if lane.is_multiple_of(2) { "/mcp" } else { "/polite" };
     post(call(&lane.to_string(), &json!({ "lane": lane, "how": lane / 2 % 3 }))).to(path)
 }
 
