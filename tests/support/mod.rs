@@ -1,0 +1,25 @@
+//! What the tests share: a handler that does what a test asks, a server on a real socket, and a client that hides nothing.
+#![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
+#![allow(unused_imports, reason = "as above")]
+
+mod answer;
+mod client;
+mod message;
+mod probe;
+mod site;
+
+pub(crate) use self::answer::{Answer, error_of, result_of};
+pub(crate) use self::client::Connection;
+pub(crate) use self::message::{Post, call, cancel, cancel_because, chunk, held, initialize, post};
+pub(crate) use self::probe::{Outcomes, Probe};
+pub(crate) use self::site::{Asked, Live, Site};
+
+use std::time::Duration;
+
+/// No test waits longer than this for anything: far more than a slow machine needs.
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
+
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+pub(crate) const PARSE_ERROR: i64 = -32700;
+pub(crate) const CANCELLED: i64 = -32002;

@@ -1,0 +1,176 @@
+use std::future::Future;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{MethodRouter, post};
+use mcp_layer::{McpLayer, McpServer, McpServerBuilder};
+use tokio::net::TcpListener;
+use tokio::task::{AbortHandle, JoinHandle, yield_now};
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt;
+
+use super::probe::{plain, polite};
+use super::{Answer, BOUND, Connection, Outcomes, Post, Probe};
+
+/// A server within the test, without sockets: for tests that hold the clock.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) app: Router,
+    pub(crate) outcomes: Outcomes,
+    pub(crate) probe: Arc<Probe>,
+    pub(crate) server: McpServer,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        Self::with(|options| options)
+    }
+
+    /// The probe's handlers: `/mcp` does not take the token, `/polite` does.
+    pub(crate) fn with(options: impl FnOnce(McpServerBuilder) -> McpServerBuilder) -> Self {
+        Self::build(options, |server, probe| Self::routes(probe).layer(McpLayer::new(server.clone())))
+    }
+
+    /// Another handler on `/mcp`.
+    pub(crate) fn over(handler: MethodRouter) -> Self {
+        Self::build(
+            |options| options,
+            |server, _| Router::new().route("/mcp", handler).layer(McpLayer::new(server.clone())),
+        )
+    }
+
+    pub(crate) fn build(
+        options: impl FnOnce(McpServerBuilder) -> McpServerBuilder,
+        app: impl FnOnce(&McpServer, &Arc<Probe>) -> Router,
+    ) -> Self {
+        let (outcomes, probe) = (Outcomes::default(), Arc::new(Probe::default()));
+        let server = options(McpServer::builder()).observer(outcomes.clone()).build();
+        let app = app(&server, &probe);
+        Self { app, outcomes, probe, server }
+    }
+
+    /// The probe's handlers without the layer.
+    pub(crate) fn routes(probe: &Arc<Probe>) -> Router {
+        Router::new().route("/mcp", post(plain)).route("/polite", post(polite)).with_state(Arc::clone(probe))
+    }
+
+    pub(crate) async fn ask(&self, request: &Post) -> Answer {
+        self.asking(request).await
+    }
+
+    /// The same on a task of its own.
+    pub(crate) fn begin(&self, request: &Post) -> Asked {
+        Asked::new(self.asking(request))
+    }
+
+    fn asking(&self, request: &Post) -> impl Future<Output = Answer> + use<> {
+        let response = self.app.clone().oneshot(request.request());
+        async { Answer::of(response.await.expect("the layer does not fail")).await }
+    }
+
+    /// Waits until this many exchanges are parked. The clock stands still over it, unless something is wrong.
+    #[track_caller]
+    pub(crate) fn parked(&self, number: usize) -> impl Future<Output = ()> {
+        let caller = std::panic::Location::caller();
+        async move {
+            for turn in 0..11_000 {
+                if self.server.parked() == number {
+                    return;
+                }
+                if turn < 1_000 {
+                    yield_now().await;
+                } else {
+                    // It takes a while where sockets are between: there is nothing to wait on but time.
+                    sleep(Duration::from_millis(1)).await;
+                }
+            }
+            panic!("{} are parked, not {number}: {caller}", self.server.parked());
+        }
+    }
+
+    /// The same server, on a socket.
+    pub(crate) async fn listen(self) -> Live {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let app = self.app.clone();
+        let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("serves") });
+        Live { address, serving: serving.abort_handle(), site: self }
+    }
+}
+
+/// A server on a socket.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) address: SocketAddr,
+    serving: AbortHandle,
+    site: Site,
+}
+
+impl Live {
+    pub(crate) async fn new() -> Self {
+        Site::new().listen().await
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::open(self.address).await
+    }
+
+    /// Over a connection of its own.
+    pub(crate) async fn post(&self, request: &Post) -> Answer {
+        self.connect().await.post(request).await
+    }
+
+    /// The same on a task of its own.
+    pub(crate) fn park(&self, request: &Post) -> Asked {
+        let (address, request) = (self.address, request.clone());
+        Asked::new(async move { Connection::open(address).await.post(&request).await })
+    }
+
+    /// Sends a request over a connection of its own, and waits until it is parked as the `number`th.
+    pub(crate) async fn send_and_park(&self, request: &Post, number: usize) -> Connection {
+        let mut connection = self.connect().await;
+        connection.send(request.bytes()).await;
+        self.parked(number).await;
+        connection
+    }
+}
+
+impl Deref for Live {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// An answer that is still to come.
+#[derive(Debug)]
+pub(crate) struct Asked(JoinHandle<Answer>);
+
+impl Asked {
+    fn new(answer: impl Future<Output = Answer> + Send + 'static) -> Self {
+        Self(tokio::spawn(answer))
+    }
+
+    pub(crate) async fn answer(self) -> Answer {
+        timeout(BOUND, self.0).await.expect("an answer in time").expect("no panic")
+    }
+
+    pub(crate) fn is_answered(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// The client leaves.
+    pub(crate) fn abort(self) {
+        self.0.abort();
+    }
+}
