@@ -105,7 +105,7 @@ fn park(
     handler: impl Future<Output = u64> + Send + 'static,
 ) -> exchange::Guard<u64> {
     let method = ByteString::from_static("tools/call");
-    let exchange = Arc::new(Exchange::new(key.clone(), method, ProtocolVersion::LATEST));
+    let exchange = Arc::new(Exchange::new(key.clone(), method, ProtocolVersion::V2025_11_25));
     in_flight.park(&exchange, Running::new(handler)).expect("there is room")
 }
 

@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::Body as _;
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tower::util::Oneshot;
@@ -70,7 +71,8 @@ impl Waiting {
     fn poll_timer(self: Pin<&mut Self>, at: impl FnOnce() -> Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         let mut timer = self.project().timer;
         if timer.is_none() {
-            let Some(at) = at() else { return Poll::Pending };
+            // Without a runtime there is no clock: then nothing is late.
+            let (Ok(_), Some(at)) = (Handle::try_current(), at()) else { return Poll::Pending };
             timer.set(Some(sleep_until(at)));
         }
         timer.as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx))

@@ -163,7 +163,7 @@ async fn a_client_that_leaves_takes_no_place_for_ever() {
         let asked = site.begin(&post(held("1")));
         site.parked(1).await;
         asked.abort();
-        site.ask(&post(call("2", &json!({})))).await.error(503, support::INVALID_REQUEST, "2");
+        site.ask(&post(call("2", &json!({})))).await.error(503, support::INTERNAL_ERROR, "2");
         site.ask(&post(cancel("1"))).await.accepted();
         site.parked(0).await;
     }

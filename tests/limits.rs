@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 use tower_http::limit::RequestBodyLimitLayer;
 
-use support::{Answer, CANCELLED, INVALID_REQUEST, Live, Site, call, cancel, chunk, held, post};
+use support::{Answer, CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, Live, Site, call, cancel, chunk, held, post};
 
 const LIMIT: usize = 64 * 1024;
 
@@ -197,7 +197,7 @@ async fn only_so_many_are_parked_but_cancels_still_get_in() {
         live.parked(parked.len()).await;
     }
     let refused = live.post(&post(call("\"nine\"", &json!({})))).await;
-    refused.error(503, INVALID_REQUEST, "\"nine\"");
+    refused.error(503, INTERNAL_ERROR, "\"nine\"");
     assert!(refused.header("retry-after").unwrap().parse::<u32>().unwrap() > 0);
     live.post(&post(cancel("0"))).await.accepted();
     parked.remove(0).answer().await.error(200, CANCELLED, "0");

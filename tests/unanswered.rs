@@ -12,7 +12,7 @@ use mcp_layer::{Cancellation, McpError, McpMessage, Reply};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use support::{Answer, CANCELLED, INVALID_REQUEST, Live, Site, call, cancel, held, post};
+use support::{Answer, CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, Live, Site, call, cancel, held, post};
 
 fn notification(params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": "notifications/x", "params": params }).to_string()
@@ -119,7 +119,7 @@ async fn they_are_bounded_apart_from_requests() {
         site.ask(&post(slow.clone())).await.accepted();
     }
     let refused = site.ask(&post(slow.clone())).await;
-    refused.error(503, INVALID_REQUEST, None);
+    refused.error(503, INTERNAL_ERROR, None);
     assert_eq!(refused.header("retry-after"), Some("1"));
     // Requests have places of their own.
     site.ask(&post(call("1", &json!({})))).await.result("1");
