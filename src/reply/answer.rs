@@ -13,6 +13,8 @@ use crate::jsonrpc::{McpError, RequestId};
 /// Up to this size an object is copied behind its head; a larger one follows it as a piece of its own.
 const COPIED: usize = 2 * 1024;
 
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// A whole JSON-RPC response, in one piece or in two.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -65,12 +67,15 @@ impl Answer {
         Self::whole(closed.to_string().into())
     }
 
-    /// The answer as a JSON body.
+    /// The answer as a response of its own.
     pub(crate) fn into_response(self) -> Response {
-        let body = if self.rest.is_empty() { Body::from(self.head) } else { Body::new(self) };
-        let mut response = Response::new(body);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut response = Response::new(self.into_body());
+        response.headers_mut().insert(CONTENT_TYPE, JSON);
         response
+    }
+
+    pub(super) fn into_body(self) -> Body {
+        if self.rest.is_empty() { Body::from(self.head) } else { Body::new(self) }
     }
 
     /// The answer as one line. JSON has line ends between its tokens only, so they can go.

@@ -1,8 +1,9 @@
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
+use super::answer::JSON;
 use crate::jsonrpc::McpError;
 
 /// The result of a request: `Reply(value)` is answered as `{"jsonrpc":"2.0","id":…,"result":value}`.
@@ -62,7 +63,7 @@ impl IntoResponse for McpError {
 
 fn marked(json: Vec<u8>, member: Member) -> Response {
     let mut response = Response::new(Body::from(json));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
     response.extensions_mut().insert(member);
     response
 }

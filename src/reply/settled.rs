@@ -6,7 +6,7 @@ use http::header::{
 };
 use http::response::Parts;
 
-use super::answer::Answer;
+use super::answer::{Answer, JSON};
 use crate::jsonrpc::{McpError, RequestId};
 
 /// What a handler made of its request.
@@ -22,11 +22,15 @@ impl Settled {
     /// As a reply that has not begun.
     pub(crate) fn into_response(self) -> Response {
         match self {
-            Self::Answer(answer, own) => {
-                let mut response = answer.into_response();
-                *response.status_mut() = own.status;
-                merge(&mut response, own);
-                response
+            Self::Answer(answer, mut own) => {
+                // A `Reply` has this one header, and it is right.
+                if own.headers.len() > 1 {
+                    remove_of_body(&mut own.headers);
+                }
+                if own.headers.get(CONTENT_TYPE) != Some(&JSON) {
+                    own.headers.insert(CONTENT_TYPE, JSON);
+                }
+                Response::from_parts(own, answer.into_body())
             }
             Self::Passed(response) => response,
         }
@@ -70,17 +74,18 @@ const OF_A_BODY: [HeaderName; 9] = [
     HeaderName::from_static("repr-digest"),
 ];
 
+fn remove_of_body(headers: &mut HeaderMap) {
+    for name in OF_A_BODY {
+        headers.remove(name);
+    }
+}
+
 /// Gives a response the handler's own headers, as far as they do not speak of its body, and its extensions.
 pub(crate) fn merge(response: &mut Response<Body>, own: Parts) {
     let Parts { mut headers, extensions, .. } = own;
     *response.extensions_mut() = extensions;
     headers.remove(CONTENT_TYPE);
-    if headers.is_empty() {
-        return;
-    }
-    for name in OF_A_BODY {
-        headers.remove(name);
-    }
+    remove_of_body(&mut headers);
     let settled: HeaderMap = std::mem::replace(response.headers_mut(), headers);
     for (name, value) in settled {
         if let Some(name) = name {
