@@ -1,12 +1,14 @@
 //! A server that ends in order on SIGTERM or Ctrl-C: calls in progress have five seconds to finish, and whoever is still
 //! waiting then gets an error instead of a broken connection.
 //!
-//! Start it, call its only tool with one of these, and stop it with Ctrl-C:
+//! Start it, call its only tool with both of these, and stop it with Ctrl-C:
 //!
+//! ```sh
 //! curl -s http://127.0.0.1:8000/mcp -H 'Content-Type: application/json' -d \
-//!   '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"seconds":3}}}'
+//!   '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"seconds":3}}}' &
 //! curl -s http://127.0.0.1:8000/mcp -H 'Content-Type: application/json' -d \
-//!   '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow","arguments":{"seconds":60}}}'
+//!   '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow","arguments":{"seconds":60}}}' &
+//! ```
 
 use std::time::Duration;
 

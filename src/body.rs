@@ -63,8 +63,6 @@ impl Stream for ReplyStream {
         let Some(mut timer) = this.timer.as_pin_mut() else { return Poll::Pending };
         ready!(timer.as_mut().poll(cx));
         timer.reset(Instant::now() + pause);
-        // Woken at once: the timer has to be polled to be armed again.
-        cx.waker().wake_by_ref();
         Poll::Ready(Some(Event::default().comment("")))
     }
 }

@@ -24,7 +24,7 @@ use crate::body::passing;
 use crate::exchange::{Guard, Lifecycle, Refused, Unanswered};
 use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
 use crate::jsonrpc::McpError;
-use crate::outbound::{self, completed};
+use crate::outbound::{completed, stream};
 use crate::post::{Dispatched, Post};
 use crate::rejection::Rejection;
 use crate::reply::{Answer, Settled, accepted};
@@ -52,7 +52,8 @@ pin_project! {
         Reading { body: Option<Collect>, post: Option<Post<S>> },
         Parked { guard: Option<Guard<Settled>>, accepts: Accepts },
         Unanswered { handler: Unanswered<Settled> },
-        Answered { response: Option<Response> },
+        Refused { response: Option<Response> },
+        Answered,
     }
 }
 
@@ -98,7 +99,7 @@ impl<S: Service<Request<Body>>> ResponseFuture<S> {
 
     pub(crate) fn read(inner: S, shared: Arc<Shared>, parts: Parts, body: Body) -> Self {
         let body = Collect::new(body, shared.gate.max_body_bytes);
-        let post = Post { inner, parts, shared: Arc::clone(&shared) };
+        let post = Post { inner, parts };
         Self::new(State::Reading { body: Some(body), post: Some(post) }, shared)
     }
 
@@ -108,7 +109,7 @@ impl<S: Service<Request<Body>>> ResponseFuture<S> {
         if !parts.headers.contains_key(EXPECT) {
             discard_in_background(&shared, body);
         }
-        Self::new(State::Answered { response: Some(refusal((rejection, None))) }, shared)
+        Self::new(State::Refused { response: Some(refusal((rejection, None))) }, shared)
     }
 
     fn new(state: State<S>, shared: Arc<Shared>) -> Self {
@@ -129,18 +130,14 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let shared: &Arc<Shared> = this.shared;
-        loop {
-            let next = match this.state.as_mut().project() {
+        let response = loop {
+            match this.state.as_mut().project() {
                 StateProject::Passed { future } => {
-                    let response = match future.poll(cx) {
-                        Poll::Ready(response) => passed(response, shared.in_flight.lifecycle()),
-                        Poll::Pending => {
-                            let down = || shared.in_flight.lifecycle().down();
-                            ready!(this.waiting.as_mut().poll_shutdown(down, cx));
-                            refusal((Refused::ShuttingDown.into(), None))
-                        }
-                    };
-                    State::Answered { response: Some(response) }
+                    if let Poll::Ready(response) = future.poll(cx) {
+                        break passed(response, shared.in_flight.lifecycle());
+                    }
+                    ready!(this.waiting.as_mut().poll_shutdown(|| shared.in_flight.lifecycle().down(), cx));
+                    break refusal((Refused::ShuttingDown.into(), None));
                 }
                 StateProject::Reading { body, post } => {
                     let Some(collect) = body else { return Poll::Pending };
@@ -149,51 +146,47 @@ where
                         discard_in_background(shared, unread);
                     }
                     let Some(post) = post.take() else { return Poll::Pending };
-                    match read.map_err(|rejection| (rejection, None)).and_then(|body| post.dispatch(body)) {
-                        Ok(Dispatched::Parked(guard, accepts)) => State::Parked { guard: Some(guard), accepts },
-                        Ok(Dispatched::Unanswered(handler)) => State::Unanswered { handler },
-                        Err(refused) => State::Answered { response: Some(refusal(refused)) },
-                    }
-                }
-                StateProject::Parked { guard: waiting_guard, accepts } => {
-                    let Some(guard) = waiting_guard else { return Poll::Pending };
-                    match Pin::new(&mut *guard).poll(cx) {
-                        Poll::Ready(completion) => {
-                            let response = completed(completion, guard.exchange(), *accepts, shared);
-                            State::Answered { response: Some(response) }
+                    match read.map_err(|rejection| (rejection, None)).and_then(|body| post.dispatch(body, shared)) {
+                        Ok(Dispatched::Parked(guard, accepts)) => {
+                            this.state.set(State::Parked { guard: Some(guard), accepts });
                         }
-                        Poll::Pending => {
-                            match ready!(poll_silence(guard, *accepts, this.waiting.as_mut(), shared, cx)) {
-                                Silence::IsTooLong => guard.time_out(),
-                                Silence::NeedsStream => {
-                                    let response = waiting_guard.take().map(|guard| outbound::stream(guard, shared));
-                                    this.state.set(State::Answered { response });
-                                }
-                            }
-                            continue;
+                        Ok(Dispatched::Unanswered(handler)) => this.state.set(State::Unanswered { handler }),
+                        Err(refused) => break refusal(refused),
+                    }
+                    this.waiting.set(Waiting::default());
+                }
+                StateProject::Parked { guard: parked, accepts } => {
+                    let Some(guard) = parked else { return Poll::Pending };
+                    if let Poll::Ready(completion) = Pin::new(&mut *guard).poll(cx) {
+                        break completed(completion, guard.exchange(), *accepts, shared);
+                    }
+                    match ready!(poll_silence(guard, *accepts, this.waiting.as_mut(), shared, cx)) {
+                        // It is over, and the next poll tells its answer.
+                        Silence::IsTooLong => guard.time_out(),
+                        Silence::NeedsStream => {
+                            let Some(guard) = parked.take() else { return Poll::Pending };
+                            break stream(guard, shared);
                         }
                     }
                 }
                 StateProject::Unanswered { handler } => {
-                    let handled = match Pin::new(handler).poll(cx) {
-                        Poll::Ready(handled) => handled.ok(),
-                        Poll::Pending => {
-                            let at = || Some(Instant::now() + ACCEPTED_AFTER);
-                            ready!(this.waiting.as_mut().poll_timer(at, cx));
-                            None
-                        }
-                    };
+                    if let Poll::Ready(handled) = Pin::new(handler).poll(cx) {
+                        break accepted(handled.ok()).map(|body| passing(body, shared.in_flight.lifecycle()));
+                    }
+                    ready!(this.waiting.as_mut().poll_timer(|| Some(Instant::now() + ACCEPTED_AFTER), cx));
                     // What is left of the handler goes to the background.
-                    State::Answered { response: Some(accepted(handled)) }
+                    break accepted(None);
                 }
-                StateProject::Answered { response } => match response.take() {
-                    Some(response) => return Poll::Ready(Ok(response)),
+                StateProject::Refused { response } => match response.take() {
+                    Some(response) => break response,
                     None => return Poll::Pending,
                 },
-            };
-            this.waiting.set(Waiting::default());
-            this.state.set(next);
-        }
+                StateProject::Answered => return Poll::Pending,
+            }
+        };
+        this.waiting.set(Waiting::default());
+        this.state.set(State::Answered);
+        Poll::Ready(Ok(response))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use tokio::runtime::Handle;
 
-use crate::body::ReplyStream;
+use crate::body::{ReplyStream, passing};
 use crate::exchange::{Completion, Guard, Outcome};
 use crate::extract::Call;
 use crate::inbound::Accepts;
@@ -20,9 +20,12 @@ pub(crate) fn completed(
     accepts: Accepts,
     shared: &Shared,
 ) -> Response {
-    let streams = accepts.event_stream && (exchange.has_notes() || !accepts.json);
+    let streams = !accepts.json || (accepts.event_stream && exchange.has_notes());
     let own = match completion {
         // A status that is no success says more than the form that was asked for.
+        Completion::Replied(Ok(Settled::Passed(response))) => {
+            return response.map(|body| passing(body, shared.in_flight.lifecycle()));
+        }
         Completion::Replied(Ok(settled)) if !streams || !settled.is_success() => return settled.into_response(),
         Completion::Replied(Ok(ref settled)) => settled.head().cloned(),
         _ if !streams => return answer(&completion, exchange, shared).into_response(),

@@ -27,7 +27,6 @@ const LONGEST_LOGGED: usize = 256;
 pub(crate) struct Post<S> {
     pub(crate) inner: S,
     pub(crate) parts: Parts,
-    pub(crate) shared: Arc<Shared>,
 }
 
 /// What became of it.
@@ -48,46 +47,47 @@ where
     R::Error: Into<BoxError>,
 {
     /// Reads the body, which is whole, and sets the handler up. It is not called yet.
-    pub(crate) fn dispatch(mut self, body: Bytes) -> Result<Dispatched, Refusal> {
-        let Inbound { accepts, message, version } = decode(&self.parts.headers, body, &self.shared.served)?;
+    pub(crate) fn dispatch(mut self, body: Bytes, shared: &Shared) -> Result<Dispatched, Refusal> {
+        let Inbound { accepts, message, version } = decode(&self.parts.headers, body, &shared.served)?;
         let refuse = |rejection: Rejection| (rejection, message.request_id().cloned());
         // A modern request has no session. What a notification cancels may have one, whatever its own headers say.
         let has_session = !(version.is_modern() && message.request_id().is_some());
-        let caller = self.shared.identify.caller(&self.parts, has_session).map_err(refuse)?;
+        let caller = shared.identify.caller(&self.parts, has_session).map_err(refuse)?;
         let mut context = Context {
             exchange: None,
             message: message.clone(),
             session: take_minted_session(&mut self.parts.headers).filter(|_| has_session),
+            // The head of an `initialize` names the session, so it comes with the answer.
             streams: accepts.event_stream && message.method() != Some("initialize"),
             version,
         };
         let Kind::Request { id, method, .. } = message.kind() else {
-            self.cancel(caller, &message);
+            cancel(caller, &message, shared);
             let handler = Running::new(unanswered(self.inner, request(self.parts, context)));
             let method = message.method().unwrap_or_default();
-            let admitted = self.shared.in_flight.admit(caller, method, handler);
+            let admitted = shared.in_flight.admit(caller, method, handler);
             return admitted.map(Dispatched::Unanswered).map_err(|refused| refuse(refused.into()));
         };
-        let accepts = Accepts { event_stream: context.streams || !accepts.json, ..accepts };
+        let accepts = Accepts { event_stream: context.streams, ..accepts };
         let exchange = Arc::new(Exchange::new(Key { caller, id: id.clone() }, method.clone(), version));
         context.exchange = Some(Arc::clone(&exchange));
-        let mints_session = self.shared.mints_sessions && method == "initialize";
+        let mints_session = shared.mints_sessions && method == "initialize";
         let settle = Settle { id: id.clone(), mints_session, version };
         let handler = Running::new(answer(self.inner, request(self.parts, context), settle));
-        match self.shared.in_flight.park(&exchange, handler) {
+        match shared.in_flight.park(&exchange, handler) {
             Ok(guard) => Ok(Dispatched::Parked(guard, accepts)),
             Err(refused) => Err(refuse(refused.into())),
         }
     }
+}
 
-    /// Ends what the message cancels, before its handler hears of it: nothing that the handler does can hold that up.
-    fn cancel(&self, caller: Caller, message: &Message) {
-        let Some(cancel) = cancel_of(message) else { return };
-        let reason = cancel.reason.as_deref().map(|reason| shortened(reason, LONGEST_REASON));
-        let found = self.shared.in_flight.cancel(&Key { caller, id: cancel.id.clone() }, reason.map(Arc::from));
-        let reason = reason.map(|reason| shortened(reason, LONGEST_LOGGED));
-        tracing::debug!(id = ?cancel.id, ?reason, ?found, "notifications/cancelled");
-    }
+/// Ends what the message cancels, before its handler hears of it: nothing that the handler does can hold that up.
+fn cancel(caller: Caller, message: &Message, shared: &Shared) {
+    let Some(cancel) = cancel_of(message) else { return };
+    let reason = cancel.reason.as_deref().map(|reason| shortened(reason, LONGEST_REASON));
+    let found = shared.in_flight.cancel(&Key { caller, id: cancel.id.clone() }, reason.map(Arc::from));
+    let reason = reason.map(|reason| shortened(reason, LONGEST_LOGGED));
+    tracing::debug!(id = ?cancel.id, ?reason, ?found, "notifications/cancelled");
 }
 
 /// The request as the inner service sees it: the headers and the body as they came, the body in one piece.

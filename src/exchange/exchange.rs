@@ -5,7 +5,6 @@ use bytestring::ByteString;
 use tokio::sync::Notify;
 
 use super::key::Key;
-use super::limits::Permit;
 use super::notes::Notes;
 use super::outcome::Outcome;
 use super::running::{Panicked, Running};
@@ -33,7 +32,6 @@ pub(crate) struct Exchange<T> {
 struct State {
     driver: Option<Waker>,
     end: Option<End>,
-    permit: Option<Permit>,
 }
 
 /// How an exchange ended, and the reason that was given.
@@ -138,9 +136,8 @@ impl<T> Exchange<T> {
         self.streams.store(true, Ordering::Release);
     }
 
-    pub(super) fn start(&self, handler: Running<T>, permit: Permit) {
+    pub(super) fn start(&self, handler: Running<T>) {
         *lock(&self.handler) = Some(handler);
-        lock(&self.state).permit = Some(permit);
     }
 
     /// Sets the outcome. Only the table calls this, with the entry's lock held, so it happens once.
@@ -150,16 +147,16 @@ impl<T> Exchange<T> {
         state.end = Some(end);
     }
 
-    /// Lets everybody know of the end, and gives the place back.
+    /// Lets everybody know of the end.
     pub(super) fn announce_end(&self) {
-        let mut state = lock(&self.state);
-        let (driver, permit) = (state.driver.take(), state.permit.take());
-        drop(state);
-        drop(permit);
+        let driver = lock(&self.state).driver.take();
         if let Some(driver) = driver {
             driver.wake();
         }
-        self.fired.notify_waiters();
+        // Who takes the token has asked before it looks for the end, and both are under the lock: none is missed.
+        if self.is_asked() {
+            self.fired.notify_waiters();
+        }
     }
 
     pub(super) fn poll_handler(&self, cx: &mut Context<'_>) -> Poll<Result<T, Panicked>> {

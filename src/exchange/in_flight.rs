@@ -59,8 +59,8 @@ impl<T: Send + 'static> InFlight<T> {
         Self {
             table: Table::new(),
             early: EarlyCancels::new(options.early_cancels),
-            limits: Limits::new(options.max_parked, options.max_parked_per_caller, &lifecycle),
-            unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller, &lifecycle),
+            limits: Limits::new(options.max_parked, options.max_parked_per_caller),
+            unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             in_grace: Background::new(MOST_IN_GRACE, &lifecycle),
             detached: Background::new(options.max_parked, &lifecycle),
             unanswered: Background::new(options.max_parked, &lifecycle),
@@ -78,12 +78,27 @@ impl<T: Send + 'static> InFlight<T> {
     }
 
     /// Lets the handler of a message without an answer run. It is not parked, but has a place and a deadline like others.
-    pub(crate) fn admit(&self, caller: Caller, method: &str, handler: Running<T>) -> Result<Unanswered<T>, Refused> {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        caller: Caller,
+        method: &str,
+        handler: Running<T>,
+    ) -> Result<Unanswered<T>, Refused> {
         if self.lifecycle.is_down() {
             return Err(Refused::ShuttingDown);
         }
-        let permit = self.unanswered_limits.admit(caller)?;
-        Ok(Unanswered::new(handler, permit, self.unanswered.clone(), self.timeout_of(method)))
+        self.unanswered_limits.enter(caller)?;
+        Ok(Unanswered::new(Arc::clone(self), caller, handler, self.timeout_of(method)))
+    }
+
+    pub(super) fn leave_unanswered(&self, caller: Caller) {
+        self.unanswered_limits.leave(caller);
+        self.lifecycle.tell_ended();
+    }
+
+    /// The client of a message without an answer has its 202, the handler goes on.
+    pub(super) fn detach_unanswered(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.unanswered.spawn(work);
     }
 
     /// Parks an exchange, before its handler is called. The guard drives it from there.
@@ -95,11 +110,11 @@ impl<T: Send + 'static> InFlight<T> {
         if self.lifecycle.is_draining() {
             return Err(Refused::ShuttingDown);
         }
-        let permit = self.limits.admit(exchange.key().caller)?;
-        exchange.start(handler, permit);
+        self.limits.enter(exchange.key().caller)?;
+        exchange.start(handler);
         if !self.table.insert(exchange, self.options.duplicate_id == DuplicateId::Reject) {
             drop(exchange.take_handler());
-            exchange.announce_end();
+            self.limits.leave(exchange.key().caller);
             return Err(Refused::Duplicate);
         }
         let guard = Guard::new(Arc::clone(self), Arc::clone(exchange));
@@ -202,7 +217,11 @@ impl<T: Send + 'static> InFlight<T> {
     /// What is left to do once the table has let go of an exchange, in the order of who waits for it.
     fn after_end(&self, exchange: &Exchange<T>, end: &End) {
         exchange.announce_end();
-        self.dispose_of_handler(exchange);
+        if end.outcome != Outcome::Replied {
+            self.dispose_of_handler(exchange);
+        }
+        self.limits.leave(exchange.key().caller);
+        self.lifecycle.tell_ended();
         if let Some(observer) = &self.options.observer {
             let (id, method) = (&exchange.key().id, exchange.method());
             let ended = Ended { id, method, outcome: end.outcome, version: exchange.version() };

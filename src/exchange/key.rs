@@ -1,4 +1,4 @@
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
@@ -12,7 +12,7 @@ pub(crate) struct Key {
 }
 
 /// Whose request ids these are, as keyed hashes: the secrets that they come from are not kept.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Caller {
     scope: u128,
     owner: Option<u128>,
@@ -33,6 +33,13 @@ impl Caller {
     /// The principal or the Authorization, without the session: anyone can invent sessions.
     pub(super) fn owner(self) -> Option<u128> {
         self.owner
+    }
+}
+
+/// The scope is made of the other parts.
+impl Hash for Caller {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.scope.hash(state);
     }
 }
 

@@ -1,27 +1,45 @@
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::background::Background;
-use super::limits::Permit;
+use super::in_flight::InFlight;
+use super::key::Caller;
 use super::running::{Panicked, Running};
 
 /// The handler of a message that has no answer: a notification or a response. Its client need not wait for it, and does
 /// not stop it by leaving: dropped before it is done, it runs on in the background.
 #[derive(Debug)]
 pub(crate) struct Unanswered<T: Send + 'static> {
-    handler: Option<Running<T>>,
-    permit: Option<Permit>,
-    background: Background,
+    at_work: Option<AtWork<T>>,
     timeout: Option<Duration>,
 }
 
+/// The handler, and its place among the limits.
+#[derive(Debug)]
+struct AtWork<T: Send + 'static> {
+    handler: Running<T>,
+    place: Place<T>,
+}
+
+#[derive(Debug)]
+struct Place<T: Send + 'static> {
+    in_flight: Arc<InFlight<T>>,
+    caller: Caller,
+}
+
 impl<T: Send + 'static> Unanswered<T> {
-    pub(super) fn new(handler: Running<T>, permit: Permit, background: Background, timeout: Option<Duration>) -> Self {
-        Self { handler: Some(handler), permit: Some(permit), background, timeout }
+    /// The caller has entered among the limits, and leaves when this is done.
+    pub(super) fn new(
+        in_flight: Arc<InFlight<T>>,
+        caller: Caller,
+        handler: Running<T>,
+        timeout: Option<Duration>,
+    ) -> Self {
+        Self { at_work: Some(AtWork { handler, place: Place { in_flight, caller } }), timeout }
     }
 }
 
@@ -29,11 +47,10 @@ impl<T: Send + 'static> Future for Unanswered<T> {
     type Output = Result<T, Panicked>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(handler) = &mut self.handler else { return Poll::Pending };
+        let Some(AtWork { handler, .. }) = &mut self.at_work else { return Poll::Pending };
         let polled = Pin::new(handler).poll(cx);
         if polled.is_ready() {
-            self.handler = None;
-            self.permit = None;
+            self.at_work = None;
         }
         polled
     }
@@ -41,13 +58,19 @@ impl<T: Send + 'static> Future for Unanswered<T> {
 
 impl<T: Send + 'static> Drop for Unanswered<T> {
     fn drop(&mut self) {
-        let (handler, permit) = (self.handler.take(), self.permit.take());
-        if let Some(handler) = handler {
+        if let Some(AtWork { handler, place }) = self.at_work.take() {
             let within = self.timeout.unwrap_or(Duration::MAX);
-            self.background.spawn(async move {
-                let _permit = permit;
+            let in_flight = Arc::clone(&place.in_flight);
+            in_flight.detach_unanswered(async move {
+                let _place = place;
                 drop(timeout(within, handler).await);
             });
         }
+    }
+}
+
+impl<T: Send + 'static> Drop for Place<T> {
+    fn drop(&mut self) {
+        self.in_flight.leave_unanswered(self.caller);
     }
 }

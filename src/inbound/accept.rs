@@ -3,7 +3,7 @@ use mediatype::{MediaType, MediaTypeList, Name, ReadParams};
 
 use crate::rejection::Rejection;
 
-/// The forms of an answer that a client accepts: at least one.
+/// The forms of an answer that a client accepts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Accepts {
     pub(crate) event_stream: bool,
