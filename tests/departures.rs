@@ -15,7 +15,7 @@ use serde_json::json;
 use tower::ServiceExt;
 use tower::util::MapRequestLayer;
 
-use support::{CANCELLED, Live, Post, Probe, Site, call, cancel, held, post};
+use support::{CANCELLED, Live, Post, Probe, Site, call, cancel, held, post, until};
 
 /// Says "left" when the future is dropped that it is in, unless that has given its answer.
 struct Seat {
@@ -126,9 +126,7 @@ async fn a_body_that_breaks_off_parks_nothing() {
         drop(connection);
     }
     // hyper tells of the end as an error of the body, so there is an answer, though nobody to read it.
-    while live.probe.count("answered 400") < 2 {
-        tokio::task::yield_now().await;
-    }
+    until(|| live.probe.count("answered 400") == 2).await;
     assert_eq!((live.server.parked(), live.probe.count("started 1")), (0, 0));
     live.post(&post(call("2", &json!({})))).await.result("2");
 }
@@ -144,9 +142,7 @@ async fn many_that_leave_leave_nothing() {
     }
     live.parked(100).await;
     drop(connections);
-    while live.probe.count("left") < 100 {
-        tokio::task::yield_now().await;
-    }
+    until(|| live.probe.count("left") == 100).await;
     assert_eq!(live.server.parked(), 100);
     for id in 0..50_u32 {
         live.post(&post(cancel(&id.to_string()))).await.accepted();
