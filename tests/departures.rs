@@ -166,6 +166,21 @@ async fn a_client_that_leaves_takes_no_place_for_ever() {
     site.ask(&post(call("2", &json!({})))).await.result("2");
 }
 
+#[tokio::test]
+async fn a_client_that_is_never_served_again_holds_up_no_end() {
+    for (path, ends) in [("/mcp", "dropped 1"), ("/polite", "fired 1: Cancelled None")] {
+        let site = Site::new();
+        // Its future is kept, but nobody polls it any more.
+        let mut response = pin!(site.app.clone().oneshot(post(held("1")).to(path).request()));
+        assert!(response.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        site.ask(&post(cancel("1"))).await.accepted();
+        assert_eq!(site.server.parked(), 0);
+        assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Cancelled)]);
+        site.probe.until(ends).await;
+        support::Answer::of(response.await.unwrap()).await.error(200, CANCELLED, "1");
+    }
+}
+
 #[test]
 fn a_runtime_that_ends_ends_its_exchanges() {
     for mut builder in [tokio::runtime::Builder::new_current_thread(), tokio::runtime::Builder::new_multi_thread()] {
