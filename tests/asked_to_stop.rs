@@ -100,7 +100,7 @@ async fn a_handler_that_asks_may_finish_in_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn the_grace_time_can_be_set() {
-    for grace in [Duration::ZERO, Duration::from_secs(30)] {
+    for grace in [Duration::ZERO, Duration::from_secs(10)] {
         let site = Site::with(|options| options.cancel_grace(grace));
         let parked = site.begin(&stubborn("7"));
         site.parked(1).await;

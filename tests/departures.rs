@@ -15,7 +15,7 @@ use serde_json::json;
 use tower::ServiceExt;
 use tower::util::MapRequestLayer;
 
-use support::{CANCELLED, Live, Post, Probe, Site, call, cancel, held, post};
+use support::{CANCELLED, Live, Post, Probe, Site, call, cancel, held, post, until};
 
 /// Says "left" when the future is dropped that it is in, unless that has given its answer.
 struct Seat {
@@ -126,9 +126,7 @@ async fn a_body_that_breaks_off_parks_nothing() {
         drop(connection);
     }
     // hyper tells of the end as an error of the body, so there is an answer, though nobody to read it.
-    while live.probe.count("answered 400") < 2 {
-        tokio::task::yield_now().await;
-    }
+    until(|| live.probe.count("answered 400") == 2).await;
     assert_eq!((live.server.parked(), live.probe.count("started 1")), (0, 0));
     live.post(&post(call("2", &json!({})))).await.result("2");
 }
@@ -144,9 +142,7 @@ async fn many_that_leave_leave_nothing() {
     }
     live.parked(100).await;
     drop(connections);
-    while live.probe.count("left") < 100 {
-        tokio::task::yield_now().await;
-    }
+    until(|| live.probe.count("left") == 100).await;
     assert_eq!(live.server.parked(), 100);
     for id in 0..50_u32 {
         live.post(&post(cancel(&id.to_string()))).await.accepted();
@@ -168,6 +164,21 @@ async fn a_client_that_leaves_takes_no_place_for_ever() {
         site.parked(0).await;
     }
     site.ask(&post(call("2", &json!({})))).await.result("2");
+}
+
+#[tokio::test]
+async fn a_client_that_is_never_served_again_holds_up_no_end() {
+    for (path, ends) in [("/mcp", "dropped 1"), ("/polite", "fired 1: Cancelled None")] {
+        let site = Site::new();
+        // Its future is kept, but nobody polls it any more.
+        let mut response = pin!(site.app.clone().oneshot(post(held("1")).to(path).request()));
+        assert!(response.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        site.ask(&post(cancel("1"))).await.accepted();
+        assert_eq!(site.server.parked(), 0);
+        assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Cancelled)]);
+        site.probe.until(ends).await;
+        support::Answer::of(response.await.unwrap()).await.error(200, CANCELLED, "1");
+    }
 }
 
 #[test]

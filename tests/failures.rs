@@ -16,7 +16,7 @@ use mcp_layer::{Cancellation, McpLayer, McpServer, Outcome};
 use serde_json::json;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use support::{Answer, CANCELLED, INTERNAL_ERROR, Live, Post, Site, call, cancel, initialize, post};
+use support::{Answer, CANCELLED, INTERNAL_ERROR, Live, Post, Site, call, cancel, initialize, post, until};
 
 fn quick() -> Post {
     post(call("1", &json!({})))
@@ -148,9 +148,7 @@ async fn a_service_that_is_never_ready_can_be_cancelled() {
     let server = McpServer::new();
     let service = McpLayer::new(server.clone()).layer(Broken::NeverReady);
     let waiting = tokio::spawn(service.clone().oneshot(quick().request()));
-    while server.parked() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| server.parked() == 1).await;
     Answer::of(service.oneshot(post(cancel("1")).request()).await.unwrap()).await.accepted();
     Answer::of(waiting.await.unwrap().unwrap()).await.error(200, CANCELLED, "1");
 }

@@ -252,6 +252,7 @@ async fn a_client_that_waits_to_send_is_told_to_go_on_or_not() {
         let mut connection = live.connect().await;
         connection.send(refused.head()).await;
         connection.answer().await.error(status, INVALID_REQUEST, None);
+        connection.closed().await;
     }
 }
 

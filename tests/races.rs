@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 use tokio::task::JoinSet;
 
-use support::{CANCELLED, INTERNAL_ERROR, Post, Site, call, cancel, post};
+use support::{CANCELLED, INTERNAL_ERROR, Post, Site, call, cancel, post, until};
 
 /// One race of a request: it has started, and it may end.
 #[derive(Default)]
@@ -183,9 +183,7 @@ async fn a_departure_that_meets_a_reply_and_a_cancel_leaves_nothing() {
     }
     site.parked(0).await;
     // The observer hears of an end a little after the table.
-    while site.outcomes.all().len() < RACES {
-        tokio::task::yield_now().await;
-    }
+    until(|| site.outcomes.all().len() == RACES).await;
     assert_outcomes(&site, RACES);
     assert_eq!(site.outcomes.count(Outcome::Disconnected), 0);
 }

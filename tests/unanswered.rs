@@ -12,7 +12,7 @@ use mcp_layer::{Cancellation, McpError, McpMessage, Reply};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use support::{Answer, CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, Live, Site, call, cancel, held, post};
+use support::{Answer, CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, Live, Site, call, cancel, held, post, until};
 
 fn notification(params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": "notifications/x", "params": params }).to_string()
@@ -125,9 +125,7 @@ async fn they_are_bounded_apart_from_requests() {
     site.ask(&post(call("1", &json!({})))).await.result("1");
     site.probe.open("gate");
     site.probe.until("returned notifications/x").await;
-    while site.probe.count("returned notifications/x") < 2 {
-        tokio::task::yield_now().await;
-    }
+    until(|| site.probe.count("returned notifications/x") == 2).await;
     tokio::task::yield_now().await;
     site.ask(&post(slow)).await.accepted();
 }

@@ -12,12 +12,12 @@ pub(crate) use self::answer::{Answer, error_of, result_of};
 pub(crate) use self::client::Connection;
 pub(crate) use self::message::{Post, call, cancel, cancel_because, chunk, held, initialize, post};
 pub(crate) use self::probe::{Outcomes, Probe};
-pub(crate) use self::site::{Asked, Live, Site};
+pub(crate) use self::site::{Asked, Live, Site, until};
 
 use std::time::Duration;
 
 /// No test waits longer than this for anything: far more than a slow machine needs.
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_secs(20);
 
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const INTERNAL_ERROR: i64 = -32603;

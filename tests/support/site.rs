@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,21 +75,7 @@ impl Site {
     /// Waits until this many exchanges are parked. The clock stands still over it, unless something is wrong.
     #[track_caller]
     pub(crate) fn parked(&self, number: usize) -> impl Future<Output = ()> {
-        let caller = std::panic::Location::caller();
-        async move {
-            for turn in 0..11_000 {
-                if self.server.parked() == number {
-                    return;
-                }
-                if turn < 1_000 {
-                    yield_now().await;
-                } else {
-                    // It takes a while where sockets are between: there is nothing to wait on but time.
-                    sleep(Duration::from_millis(1)).await;
-                }
-            }
-            panic!("{} are parked, not {number}: {caller}", self.server.parked());
-        }
+        until(move || self.server.parked() == number)
     }
 
     /// The same server, on a socket.
@@ -98,6 +85,25 @@ impl Site {
         let app = self.app.clone();
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("serves") });
         Live { address, serving: serving.abort_handle(), site: self }
+    }
+}
+
+/// Waits for what nothing tells of. The clock stands still over it, unless something is wrong or a socket is between.
+#[track_caller]
+pub(crate) fn until(done: impl Fn() -> bool) -> impl Future<Output = ()> {
+    let caller = Location::caller();
+    async move {
+        let began = std::time::Instant::now();
+        let mut turns = 0;
+        while !done() {
+            assert!(began.elapsed() < BOUND, "never: {caller}");
+            turns += 1;
+            if turns < 1_000 {
+                yield_now().await;
+            } else {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
     }
 }
 
