@@ -1,0 +1,143 @@
+// What a TypeScript client sees of the example `everything`, whichever SDK and era it speaks.
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+
+const VERSIONS = { legacy: "2025-11-25", modern: "2026-07-28" };
+const LONG = 20_000; // ms, longer than any wait here
+
+// `connect(url, { era, fetch, onerror })` gives { version, tools(), call(name, arguments, options), close() }.
+export async function check(name, connect) {
+  const [url, era] = process.argv.slice(2);
+  assert.ok(VERSIONS[era], "arguments: URL legacy|modern");
+  await new Checks(url, era).run(connect);
+  console.log(`ok ${name} ${era}`);
+}
+
+class Checks {
+  posts = []; // what the SDK posted, and what became of it
+  errors = []; // what the SDK told its `onerror`
+  cancels = 0;
+
+  constructor(url, era) {
+    this.url = new URL(url);
+    this.era = era;
+  }
+
+  async run(connect) {
+    const { era, fetch } = this;
+    const onerror = (error) => this.errors.push(error);
+    this.client = await within(5, "connect", connect(this.url, { era, fetch, onerror }));
+    assert.equal(this.client.version, VERSIONS[era], "the negotiated version");
+    const tools = (await within(5, "tools/list", this.client.tools())).map((tool) => tool.name);
+    assert.deepEqual(tools.sort(), ["echo", "fail", "panic", "slow"]);
+    await this.echoes("hello");
+    await this.reportsProgress();
+    await this.fails();
+    await this.isCancelled("before its response has begun", { ms: LONG });
+    await this.isCancelled("while its response streams", { ms: LONG, steps: LONG / 50 });
+
+    await within(5, "close", this.client.close());
+    // What comes for a cancelled request finds nobody who waits for it: the SDKs say so, and go on. The answer always
+    // does, a note of its progress may.
+    const late = this.errors.filter((error) => error.message.includes("unknown message ID"));
+    assert.equal(late.length, era === "legacy" ? this.cancels : 0, "answers that nobody waits for");
+    const others = this.errors.filter((error) => !late.includes(error) && !error.message.includes("unknown token"));
+    assert.deepEqual(others.map(String), [], "errors of the SDK");
+  }
+
+  async echoes(text) {
+    assert.equal(await this.text("echo", { text }), text);
+  }
+
+  async reportsProgress() {
+    const notes = [];
+    const text = await this.text("slow", { ms: 400, steps: 4 }, { onprogress: (note) => notes.push(note) });
+    assert.equal(text, "slept 400 ms");
+    const grows = notes.every(({ progress, total }, i) => total === 4 && progress > (notes[i - 1]?.progress ?? 0));
+    assert.ok(notes.length >= 3 && grows, `progress notes: ${JSON.stringify(notes)}`);
+  }
+
+  async fails() {
+    const result = await within(5, "fail", this.client.call("fail", {}));
+    assert.equal(result.isError, true, JSON.stringify(result));
+    await assert.rejects(within(5, "panic", this.client.call("panic", {})), { code: -32603 });
+    await assert.rejects(within(5, "an unknown tool", this.client.call("nosuch", {})), { code: -32602 });
+    await this.echoes("after failures");
+  }
+
+  async isCancelled(when, args) {
+    const abort = new AbortController();
+    const options = { signal: abort.signal };
+    const noted = args.steps && new Promise((resolve) => (options.onprogress = resolve));
+    const call = this.client.call("slow", args, options);
+    call.catch(() => {}); // its end is looked at below
+    await within(5, "a progress note", noted);
+    await this.debugShows("a parked call", ({ parked }) => parked === 1);
+    const post = this.posts.at(-1);
+    assert.equal(post.message.params.name, "slow");
+    assert.equal(post.response !== undefined, Boolean(args.steps), "the response has begun");
+
+    abort.abort("enough");
+    await assert.rejects(within(2, `a call cancelled ${when}`, call), /enough/);
+    this.cancels += 1;
+    const outcome = this.era === "legacy" ? "cancelled" : "disconnected";
+    const counts = { cancelled: 0, disconnected: 0, shut_down: 0, timed_out: 0, [outcome]: this.cancels };
+    await this.debugShows(`one more ${outcome}, for a call cancelled ${when}`, ({ parked, outcomes, handlers }) =>
+      parked === 0 && handlers.cancelled === this.cancels && isDeepStrictEqual({ ...outcomes, ...counts }, outcomes));
+
+    const cancels = this.posts.filter(({ message }) => message.method === "notifications/cancelled");
+    if (this.era === "legacy") {
+      assert.equal(cancels.length, this.cancels, "notifications/cancelled posted");
+      assert.equal(cancels.at(-1).message.params.requestId, post.message.id);
+      assert.equal((await within(2, "the answer to the cancel", cancels.at(-1).end)).status, 202);
+      // The SDK left this POST open. The server has answered and ended it.
+      const { status, answer, error } = await within(2, `the end of a POST cancelled ${when}`, post.end);
+      assert.ifError(error);
+      assert.deepEqual([status, answer.id, answer.error?.code], [200, post.message.id, -32002], "the answer");
+    } else {
+      assert.equal(cancels.length, 0, "notifications/cancelled posted");
+      const { error } = await within(2, `the end of a POST cancelled ${when}`, post.end);
+      assert.equal(error?.name, "AbortError", "the SDK closes its POST");
+    }
+    await this.echoes(`after one cancelled ${when}`);
+  }
+
+  async text(tool, args, options) {
+    const result = await within(5, tool, this.client.call(tool, args, options));
+    return result.content[0].text;
+  }
+
+  // The SDK's fetch. A clone of each response tells what came and that it ended, and takes nothing from the SDK.
+  fetch = async (input, init) => {
+    if (init?.method !== "POST") return fetch(input, init);
+    const post = { message: JSON.parse(init.body) };
+    this.posts.push(post);
+    const response = fetch(input, init).then((response) => (post.response = response));
+    const end = async () => {
+      const copy = (await response).clone();
+      const last = (await copy.text()).trim().split("\n").at(-1).replace(/^data:/, ""); // the whole of a JSON body
+      return { status: copy.status, answer: last && JSON.parse(last) };
+    };
+    post.end = end().catch((error) => ({ error }));
+    return response;
+  };
+
+  // Polls: nobody tells a client what happens on the server.
+  async debugShows(what, holds) {
+    const deadline = Date.now() + 2_000;
+    for (;;) {
+      const page = await (await fetch(new URL("/debug", this.url), { signal: AbortSignal.timeout(2_000) })).json();
+      if (holds(page)) return page;
+      assert.ok(Date.now() < deadline, `${what}: not within 2 s; last seen: ${JSON.stringify(page)}`);
+      await sleep(20);
+    }
+  }
+}
+
+function within(seconds, what, promise) {
+  const timer = new AbortController();
+  const late = sleep(seconds * 1_000, undefined, timer).then(() => assert.fail(`${what}: not within ${seconds} s`));
+  late.catch(() => {}); // its timer is called off
+  return Promise.race([promise, late]).finally(() => timer.abort());
+}

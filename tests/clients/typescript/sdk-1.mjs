@@ -1,0 +1,19 @@
+import { createRequire } from "node:module";
+import { check } from "./checks.mjs";
+
+const require = createRequire(import.meta.url); // an import would not look into NODE_PATH
+const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
+const { StreamableHTTPClientTransport } = require("@modelcontextprotocol/sdk/client/streamableHttp.js");
+
+await check("typescript-sdk-1", async (url, { fetch, onerror }) => {
+  const client = new Client({ name: "checks", version: "0" });
+  const transport = new StreamableHTTPClientTransport(url, { fetch });
+  client.onerror = onerror;
+  await client.connect(transport);
+  return {
+    version: transport.protocolVersion,
+    tools: async () => (await client.listTools()).tools,
+    call: (name, args, options) => client.callTool({ name, arguments: args }, undefined, options),
+    close: () => transport.terminateSession().then(() => client.close()),
+  };
+});
