@@ -151,6 +151,7 @@ where
                             this.state.set(State::Parked { guard: Some(guard), accepts });
                         }
                         Ok(Dispatched::Unanswered(handler)) => this.state.set(State::Unanswered { handler }),
+                        Ok(Dispatched::Accepted) => break accepted(),
                         Err(refused) => break refusal(refused),
                     }
                     this.waiting.set(Waiting::default());
@@ -171,11 +172,12 @@ where
                 }
                 StateProject::Unanswered { handler } => {
                     if let Poll::Ready(handled) = Pin::new(handler).poll(cx) {
-                        break accepted(handled.ok()).map(|body| passing(body, shared.in_flight.lifecycle()));
+                        let response = handled.map_or_else(|_panicked| accepted(), Settled::into_response);
+                        break response.map(|body| passing(body, shared.in_flight.lifecycle()));
                     }
                     ready!(this.waiting.as_mut().poll_timer(|| Some(Instant::now() + ACCEPTED_AFTER), cx));
                     // What is left of the handler goes to the background.
-                    break accepted(None);
+                    break accepted();
                 }
                 StateProject::Refused { response } => match response.take() {
                     Some(response) => break response,
@@ -201,7 +203,8 @@ fn poll_body(
     Poll::Ready(match Pin::new(collect).poll(cx) {
         Poll::Ready(Ok(body)) => Ok(body),
         Poll::Ready(Err(CollectError::Broken)) => Err(Rejection::BodyUnreadable),
-        Poll::Ready(Err(CollectError::TooLarge)) => Err(Rejection::BodyTooLarge { limit: gate.max_body_bytes }),
+        Poll::Ready(Err(CollectError::TooLarge)) => Err(Rejection::BodyTooLarge { limit: Some(gate.max_body_bytes) }),
+        Poll::Ready(Err(CollectError::TooLargeElsewhere)) => Err(Rejection::BodyTooLarge { limit: None }),
         Poll::Pending => {
             let at = || Instant::now().checked_add(gate.body_timeout);
             if waiting.as_mut().poll_timer(at, cx).is_ready() {

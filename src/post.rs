@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use axum::BoxError;
 use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Request};
 use tower::{Service, ServiceExt};
 
 use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
@@ -15,7 +15,7 @@ use crate::inbound::headers::take_minted_session;
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
 use crate::jsonrpc::{Kind, Message, shortened};
 use crate::rejection::Rejection;
-use crate::reply::{Settle, Settled};
+use crate::reply::{self, Settle, Settled, accepted};
 use crate::server::Shared;
 
 /// What is kept of a cancel's reason, in bytes, and what of it goes to the log.
@@ -36,6 +36,8 @@ pub(crate) enum Dispatched {
     Parked(Guard<Settled>, Accepts),
     /// A notification or a response.
     Unanswered(Unanswered<Settled>),
+    /// A notification that nobody handles.
+    Accepted,
 }
 
 impl<S, R> Post<S>
@@ -62,11 +64,18 @@ where
             version,
         };
         let Kind::Request { id, method, .. } = message.kind() else {
-            cancel(caller, &message, shared);
+            let is_cancel = cancel(caller, &message, shared);
             let handler = Running::new(unanswered(self.inner, request(self.parts, context)));
             let method = message.method().unwrap_or_default();
-            let admitted = shared.in_flight.admit(caller, method, handler);
-            return admitted.map(Dispatched::Unanswered).map_err(|refused| refuse(refused.into()));
+            return match shared.in_flight.admit(caller, method, handler) {
+                Ok(handler) => Ok(Dispatched::Unanswered(handler)),
+                // It has done what its client wants of it, though the handler does not hear of it.
+                Err(refused) if is_cancel => {
+                    tracing::warn!(?refused, "notifications/cancelled finds no place for its handler");
+                    Ok(Dispatched::Accepted)
+                }
+                Err(refused) => Err(refuse(refused.into())),
+            };
         };
         let accepts = Accepts { event_stream: context.streams, ..accepts };
         let exchange = Arc::new(Exchange::new(Key { caller, id: id.clone() }, method.clone(), version));
@@ -82,12 +91,13 @@ where
 }
 
 /// Ends what the message cancels, before its handler hears of it: nothing that the handler does can hold that up.
-fn cancel(caller: Caller, message: &Message, shared: &Shared) {
-    let Some(cancel) = cancel_of(message) else { return };
+fn cancel(caller: Caller, message: &Message, shared: &Shared) -> bool {
+    let Some(cancel) = cancel_of(message) else { return false };
     let reason = cancel.reason.as_deref().map(|reason| shortened(reason, LONGEST_REASON));
     let found = shared.in_flight.cancel(&Key { caller, id: cancel.id.clone() }, reason.map(Arc::from));
     let reason = reason.map(|reason| shortened(reason, LONGEST_LOGGED));
     tracing::debug!(id = ?cancel.id, ?reason, ?found, "notifications/cancelled");
+    true
 }
 
 /// The request as the inner service sees it: the headers and the body as they came, the body in one piece.
@@ -122,8 +132,10 @@ where
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
-    let response = inner.oneshot(request).await.map_err(log_failure);
-    Settled::Passed(response.map_or_else(|()| StatusCode::ACCEPTED.into_response(), |response| response.map(Body::new)))
+    match inner.oneshot(request).await.map_err(log_failure) {
+        Ok(response) => reply::unanswered(response).await,
+        Err(()) => Settled::Passed(accepted()),
+    }
 }
 
 fn log_failure(error: impl Into<BoxError>) {

@@ -13,7 +13,7 @@ use crate::jsonrpc::{Malformed, McpError, shortened};
 #[derive(Debug, PartialEq)]
 pub(crate) enum Rejection {
     BodyTimeout(Duration),
-    BodyTooLarge { limit: usize },
+    BodyTooLarge { limit: Option<usize> },
     BodyUnreadable,
     ContentType,
     HeaderMismatch(&'static str),
@@ -38,7 +38,7 @@ impl Rejection {
         let (_, code, text) = self.row();
         let message = match self {
             Self::BodyTimeout(limit) => format!("{text} {} ms", limit.as_millis()).into(),
-            Self::BodyTooLarge { limit } => format!("{text} {limit} bytes").into(),
+            Self::BodyTooLarge { limit: Some(limit) } => format!("{text}: more than {limit} bytes").into(),
             Self::HeaderMismatch(name) | Self::InvalidMeta(name) | Self::RepeatedHeader(name) => {
                 format!("{text} {name}").into()
             }
@@ -62,7 +62,7 @@ impl Rejection {
         let invalid = McpError::INVALID_REQUEST;
         match self {
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, invalid, "The body was not whole within"),
-            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, invalid, "The body is larger than"),
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, invalid, "The body is too large"),
             Self::BodyUnreadable => (StatusCode::BAD_REQUEST, invalid, "The body broke off"),
             Self::ContentType => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, invalid, "The Content-Type must be application/json")
@@ -133,7 +133,10 @@ mod tests {
 
     #[test]
     fn limits_are_named() {
-        assert_eq!(Rejection::BodyTooLarge { limit: 65_536 }.error().message(), "The body is larger than 65536 bytes");
+        assert_eq!(
+            Rejection::BodyTooLarge { limit: Some(65_536) }.error().message(),
+            "The body is too large: more than 65536 bytes"
+        );
         let late = Rejection::BodyTimeout(Duration::from_secs(30));
         assert_eq!((late.status().as_u16(), late.error().message()), (408, "The body was not whole within 30000 ms"));
     }

@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use axum::BoxError;
 use axum::body::Body;
@@ -10,6 +10,7 @@ use http::{Method, Request};
 use tower::Service;
 
 use crate::exchange::Refused;
+use crate::extract::Context;
 use crate::future::ResponseFuture;
 use crate::inbound::headers::take_minted_session;
 use crate::server::Shared;
@@ -42,14 +43,15 @@ where
     type Error = Infallible;
     type Future = ResponseFuture<S>;
 
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, _cx: &mut task::Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
         let (inner, shared, body) = (self.inner.clone(), Arc::clone(&self.shared), Body::new(body));
-        if parts.method == Method::OPTIONS {
+        // Behind another layer of ours a request has its exchange. To park it twice would make every cancel ambiguous.
+        if parts.method == Method::OPTIONS || parts.extensions.get::<Context>().is_some() {
             return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
         }
         if let Err(rejection) = shared.gate.check_sender(&parts) {

@@ -29,6 +29,8 @@ pub(crate) enum CollectError {
     /// It broke off.
     Broken,
     TooLarge,
+    /// For a limit that another layer laid on it.
+    TooLargeElsewhere,
 }
 
 impl Collect {
@@ -71,7 +73,9 @@ impl Future for Collect {
                     }
                     this.push(data);
                 }
-                Some(Err(error)) if is_length_limit(&error) => return Poll::Ready(Err(CollectError::TooLarge)),
+                Some(Err(error)) if is_length_limit(&error) => {
+                    return Poll::Ready(Err(CollectError::TooLargeElsewhere));
+                }
                 Some(Err(_)) => return Poll::Ready(Err(CollectError::Broken)),
                 None if this.whole.is_empty() => return Poll::Ready(Ok(std::mem::take(&mut this.first))),
                 None => return Poll::Ready(Ok(std::mem::take(&mut this.whole).freeze())),
@@ -141,7 +145,7 @@ mod tests {
     #[tokio::test]
     async fn a_limit_that_another_layer_laid_is_a_limit() {
         let limited = http_body_util::Limited::new(pieces(&["ab", "cd"]), 3);
-        assert_eq!(Collect::new(Body::new(limited), 9).await, Err(CollectError::TooLarge));
+        assert_eq!(Collect::new(Body::new(limited), 9).await, Err(CollectError::TooLargeElsewhere));
     }
 
     #[tokio::test(start_paused = true)]

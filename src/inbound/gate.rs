@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
 use mediatype::MediaType;
 
@@ -43,7 +43,7 @@ impl Gate {
         let length = parts.headers.get(CONTENT_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
         match length {
             Some(length) if length.is_none_or(|length| length > self.max_body_bytes) => {
-                Err(Rejection::BodyTooLarge { limit: self.max_body_bytes })
+                Err(Rejection::BodyTooLarge { limit: Some(self.max_body_bytes) })
             }
             _ => Ok(()),
         }
@@ -55,18 +55,20 @@ impl Gate {
 fn is_json(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };
-    value.as_bytes() == b"application/json"
-        || value.to_str().ok().and_then(|value| MediaType::parse(value).ok()).is_some_and(|media| {
-            media.ty.as_str().eq_ignore_ascii_case("application")
-                && media.subty.as_str().eq_ignore_ascii_case("json")
-                && media.suffix.is_none()
-        })
+    value.as_bytes() == b"application/json" || is_media(value, "application", "json")
+}
+
+/// The value is exactly this media type, whatever its case and its parameters.
+pub(crate) fn is_media(value: &HeaderValue, ty: &str, subty: &str) -> bool {
+    value.to_str().ok().and_then(|value| MediaType::parse(value).ok()).is_some_and(|media| {
+        media.ty.as_str().eq_ignore_ascii_case(ty)
+            && media.subty.as_str().eq_ignore_ascii_case(subty)
+            && media.suffix.is_none()
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use http::header::HeaderValue;
-
     use super::*;
 
     #[test]

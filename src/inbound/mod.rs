@@ -13,6 +13,6 @@ pub(crate) use self::accept::Accepts;
 pub(crate) use self::caller::Identify;
 pub(crate) use self::collect::{Collect, CollectError, discard};
 pub(crate) use self::decode::{Inbound, Refusal, cancel_of, decode};
-pub(crate) use self::gate::Gate;
+pub(crate) use self::gate::{Gate, is_media};
 pub use self::origin::ConfigError;
 pub(crate) use self::origin::{Hosts, Origins};

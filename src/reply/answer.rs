@@ -28,13 +28,16 @@ impl Answer {
     }
 
     /// A response made of an object that has the one member `result` or `error`: it lacks `jsonrpc` and the id.
-    pub(super) fn from_member(id: &RequestId, object: &Bytes) -> Self {
+    pub(super) fn from_member(id: Option<&RequestId>, object: &Bytes) -> Self {
         let members = object.slice(1..);
         let copied = if members.len() <= COPIED { members.len() } else { 0 };
         let mut head = Vec::with_capacity(64 + copied);
-        head.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        write(&mut head, id);
-        head.push(b',');
+        head.extend_from_slice(br#"{"jsonrpc":"2.0","#);
+        if let Some(id) = id {
+            head.extend_from_slice(br#""id":"#);
+            write(&mut head, id);
+            head.push(b',');
+        }
         if copied == members.len() {
             head.extend_from_slice(&members);
             return Self::whole(head.into());
@@ -131,7 +134,7 @@ mod tests {
     #[test]
     fn a_large_object_follows_its_head_uncopied() {
         let object = Bytes::from(format!("{{\"result\":\"{}\"}}", "x".repeat(COPIED)));
-        let answer = Answer::from_member(&7.into(), &object);
+        let answer = Answer::from_member(Some(&7.into()), &object);
         assert_eq!(answer.rest.as_ptr(), object[1..].as_ptr());
         assert!(answer.into_line().starts_with(r#"{"jsonrpc":"2.0","id":7,"result":"xx"#));
     }

@@ -8,7 +8,7 @@ mod streaming;
 
 pub(crate) use self::answer::Answer;
 pub use self::reply::Reply;
-pub(crate) use self::settle::{Settle, accepted};
+pub(crate) use self::settle::{Settle, accepted, unanswered};
 pub(crate) use self::settled::{Settled, merge};
 pub use self::streaming::CancelledStream;
 pub(crate) use self::streaming::{Streaming, event_stream};

@@ -1,5 +1,6 @@
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
@@ -26,12 +27,26 @@ use crate::jsonrpc::McpError;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Reply<T>(pub T);
 
-/// Marks a response whose body is an object with this one member. The layer need not read it to know.
+/// Marks a response whose body is an object with the one member that it holds. The layer need not read it to know.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    pub(super) holds: Holds,
+    json: Bytes,
+}
+
+/// What an answer holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Member {
+pub(super) enum Holds {
     /// With its code.
     Error(i64),
     Result,
+}
+
+impl Mark {
+    /// It is the very body that was marked: no service in between has put another in its place.
+    pub(super) fn is_of(&self, body: &Bytes) -> bool {
+        self.json.as_ptr() == body.as_ptr() && self.json.len() == body.len()
+    }
 }
 
 #[derive(Serialize)]
@@ -44,7 +59,7 @@ enum Object<'a, T> {
 impl<T: Serialize> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&Object::Result(&self.0)) {
-            Ok(json) => marked(json, Member::Result),
+            Ok(json) => marked(json, Holds::Result),
             Err(error) => {
                 tracing::error!(%error, "a reply cannot be written as JSON");
                 McpError::internal_error("Internal error").into_response()
@@ -57,13 +72,14 @@ impl IntoResponse for McpError {
     fn into_response(self) -> Response {
         // An error is made of JSON values: writing it cannot fail.
         let json = serde_json::to_vec(&Object::<()>::Error(&self)).unwrap_or_default();
-        marked(json, Member::Error(self.code()))
+        marked(json, Holds::Error(self.code()))
     }
 }
 
-fn marked(json: Vec<u8>, member: Member) -> Response {
-    let mut response = Response::new(Body::from(json));
+fn marked(json: Vec<u8>, holds: Holds) -> Response {
+    let json = Bytes::from(json);
+    let mut response = Response::new(Body::from(json.clone()));
     response.headers_mut().insert(CONTENT_TYPE, JSON);
-    response.extensions_mut().insert(member);
+    response.extensions_mut().insert(Mark { holds, json });
     response
 }

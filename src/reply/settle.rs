@@ -3,15 +3,16 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::response::Parts;
 use http::{Response as HttpResponse, StatusCode};
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::answer::Answer;
-use super::reply::Member;
+use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
-use crate::inbound::Collect;
 use crate::inbound::headers::{MINTED, SESSION_ID};
+use crate::inbound::{Collect, is_media};
 use crate::jsonrpc::{Envelope, McpError, RequestId};
 use crate::protocol::ProtocolVersion;
 
@@ -24,13 +25,6 @@ pub(crate) struct Settle {
     pub(crate) version: ProtocolVersion,
 }
 
-/// What an answer holds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Holds {
-    Error(i64),
-    Result,
-}
-
 impl Settle {
     /// Makes a handler's response the answer to its request.
     pub(crate) async fn response<B>(self, response: Response<B>) -> Settled
@@ -39,11 +33,11 @@ impl Settle {
         B::Error: Into<BoxError>,
     {
         let (mut parts, body) = response.into_parts();
+        let mark = parts.extensions.remove::<Mark>();
         if !parts.status.is_success() {
-            return Settled::Passed(Response::from_parts(parts, Body::new(body)));
+            return refused(Some(&self.id), parts, Body::new(body), mark).await;
         }
-        let member = parts.extensions.remove::<Member>();
-        let (answer, holds) = match self.read(&parts.headers, Body::new(body), member).await {
+        let (answer, holds) = match self.read(&parts.headers, Body::new(body), mark).await {
             Ok(read) => read,
             Err(why) => {
                 tracing::error!(id = ?self.id, why, "a handler's response does not answer its request");
@@ -81,26 +75,18 @@ impl Settle {
         }
     }
 
-    async fn read(
-        &self,
-        headers: &HeaderMap,
-        body: Body,
-        member: Option<Member>,
-    ) -> Result<(Answer, Holds), &'static str> {
-        let is_stream = |value: &HeaderValue| value.as_bytes().starts_with(b"text/event-stream");
-        if headers.get(CONTENT_TYPE).is_some_and(is_stream) {
+    async fn read(&self, headers: &HeaderMap, body: Body, mark: Option<Mark>) -> Result<(Answer, Holds), &'static str> {
+        if headers.get(CONTENT_TYPE).is_some_and(|value| is_media(value, "text", "event-stream")) {
             return Err("it is an event stream");
         }
         if headers.contains_key(CONTENT_ENCODING) {
             return Err("it is encoded");
         }
         let json = Collect::new(body, usize::MAX).await.map_err(|_| "its body broke off")?;
-        let holds = match member {
-            Some(Member::Result) if json.starts_with(b"{\"result\":") => Holds::Result,
-            Some(Member::Error(code)) if json.starts_with(b"{\"error\":") => Holds::Error(code),
-            _ => return self.recognise(json),
-        };
-        Ok((Answer::from_member(&self.id, &json), holds))
+        match mark.filter(|mark| mark.is_of(&json)) {
+            Some(mark) => Ok((Answer::from_member(Some(&self.id), &json), mark.holds)),
+            None => self.recognise(json),
+        }
     }
 
     /// A complete response to this request, or the one member that a `Reply` or an `McpError` writes, whose mark got lost.
@@ -124,7 +110,7 @@ impl Settle {
         };
         if envelope.jsonrpc.is_none() && envelope.id.is_none() {
             let object = json.slice_ref(text.trim_ascii_start().as_bytes());
-            return Ok((Answer::from_member(&self.id, &object), holds));
+            return Ok((Answer::from_member(Some(&self.id), &object), holds));
         }
         if !envelope.is_version_2() {
             return Err("its jsonrpc is not \"2.0\"");
@@ -136,21 +122,40 @@ impl Settle {
     }
 }
 
-/// The response to a notification or to a client's response, once its handler has one: 202 without a body for any
-/// success and for an [`McpError`], which has nobody to go to. Other refusals pass.
-pub(crate) fn accepted(handled: Option<Settled>) -> Response {
-    let mut accepted = StatusCode::ACCEPTED.into_response();
-    match handled {
-        Some(Settled::Passed(response)) if !response.status().is_success() => return response,
-        Some(Settled::Passed(response)) => {
-            if let Some(Member::Error(code)) = response.extensions().get() {
-                tracing::debug!(code, "the handler of a notification returned an error");
-            }
-            merge(&mut accepted, response.into_parts().0);
-        }
-        Some(Settled::Answer(..)) | None => {}
+/// What is no success is HTTP's business, and passes as it is. Only the body of an [`McpError`] lacks what makes it a
+/// JSON-RPC response, and gets it.
+async fn refused(id: Option<&RequestId>, parts: Parts, body: Body, mark: Option<Mark>) -> Settled {
+    let Some(mark) = mark else { return Settled::Passed(Response::from_parts(parts, body)) };
+    match Collect::new(body, usize::MAX).await {
+        Ok(json) if mark.is_of(&json) => Settled::Answer(Answer::from_member(id, &json), parts),
+        Ok(other) => Settled::Passed(Response::from_parts(parts, Body::from(other))),
+        Err(_) => Settled::Passed(Response::from_parts(parts, Body::empty())),
     }
-    accepted
+}
+
+/// The response to a notification or to a client's response, as its handler has it: 202 without a body for any success
+/// and for an [`McpError`], which has nobody to go to. Other refusals pass.
+pub(crate) async fn unanswered<B>(response: Response<B>) -> Settled
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (mut parts, body) = response.into_parts();
+    let mark = parts.extensions.remove::<Mark>();
+    if !parts.status.is_success() {
+        return refused(None, parts, Body::new(body), mark).await;
+    }
+    if let Some(Mark { holds: Holds::Error(code), .. }) = mark {
+        tracing::debug!(code, "the handler of a notification returned an error");
+    }
+    let mut accepted = accepted();
+    merge(&mut accepted, parts);
+    Settled::Passed(accepted)
+}
+
+/// The response to a notification or to a client's response whose handler has none: it runs on, or failed.
+pub(crate) fn accepted() -> Response {
+    StatusCode::ACCEPTED.into_response()
 }
 
 fn mint() -> HeaderValue {
