@@ -47,6 +47,7 @@ async fn works(site: &Site, path: &str) {
 async fn routers_carry_it_anywhere() {
     works(&site(|layer, routes| routes.layer(layer)), "/mcp").await;
     works(&site(|layer, routes| routes.route_layer(layer)), "/mcp").await;
+    works(&site(|layer, routes| routes.layer(layer.clone()).layer(layer)), "/mcp").await;
     works(&site(|layer, routes| Router::new().nest("/a/b", routes.layer(layer))), "/a/b/mcp").await;
     works(&site(|layer, routes| Router::new().nest("/a/b", routes).layer(layer)), "/a/b/mcp").await;
     works(&site(|layer, routes| Router::new().nest_service("/a", layer.layer(routes))), "/a/mcp").await;

@@ -15,7 +15,7 @@ use http::{HeaderMap, StatusCode};
 use mcp_layer::{McpError, McpLayer, Outcome, Params, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use support::{Answer, INTERNAL_ERROR, Post, Site, call, post};
+use support::{Answer, INTERNAL_ERROR, Post, Site, call, cancel, post};
 use tower::util::MapResponseLayer;
 
 fn quick() -> Post {
@@ -121,6 +121,17 @@ async fn a_reply_whose_mark_is_lost_is_recognised() {
     assert_eq!(behind(|| Reply(json!({ "a": 1 })), forgets).await.result("1"), json!({ "a": 1 }));
     let error = behind(|| McpError::new(-7, "why").with_data(1), forgets).await.error(200, -7, "1");
     assert_eq!(error.data, Some(json!(1)));
+}
+
+#[tokio::test]
+async fn an_error_with_a_status_of_its_own_is_complete() {
+    let lost = || (StatusCode::NOT_FOUND, [("x-own", "1")], McpError::new(-7, "no such session"));
+    let site = Site::over(on_post(async move || lost()));
+    let refused = site.ask(&quick()).await;
+    refused.error(404, -7, "1");
+    assert_eq!(refused.header("x-own"), Some("1"));
+    // A notification has no id.
+    site.ask(&post(cancel("1"))).await.error(404, -7, None);
 }
 
 #[tokio::test]
