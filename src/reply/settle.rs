@@ -8,7 +8,7 @@ use http::{Response as HttpResponse, StatusCode};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::answer::Answer;
+use super::answer::{Answer, JSON};
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
 use crate::inbound::headers::{MINTED, SESSION_ID};
@@ -76,7 +76,7 @@ impl Settle {
     }
 
     async fn read(&self, headers: &HeaderMap, body: Body, mark: Option<Mark>) -> Result<(Answer, Holds), &'static str> {
-        if headers.get(CONTENT_TYPE).is_some_and(|value| is_media(value, "text", "event-stream")) {
+        if headers.get(CONTENT_TYPE).is_some_and(|value| value != JSON && is_media(value, "text", "event-stream")) {
             return Err("it is an event stream");
         }
         if headers.contains_key(CONTENT_ENCODING) {
