@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use bytestring::ByteString;
 use divan::counter::BytesCount;
 use divan::{AllocProfiler, Bencher};
 
@@ -51,9 +50,9 @@ fn decode(bencher: Bencher<'_, '_>, text_len: usize) {
 /// The handler is done when it is first polled, as most are.
 #[divan::bench(threads = [1, 2], sample_size = 1_000)]
 fn park_and_complete(bencher: Bencher<'_, '_>) {
-    let (in_flight, keys) = (in_flight(), Keys::default());
-    bencher.with_inputs(|| keys.next()).bench_values(|key| {
-        let mut guard = park(&in_flight, &key, async { 7 });
+    let (in_flight, requests) = (in_flight(), Requests::default());
+    bencher.with_inputs(|| requests.next()).bench_values(|(key, request)| {
+        let mut guard = park(&in_flight, key, request, async { 7 });
         match poll(&mut guard) {
             Poll::Ready(Completion::Replied(Ok(reply))) => reply,
             other => panic!("{other:?}"),
@@ -64,9 +63,9 @@ fn park_and_complete(bencher: Bencher<'_, '_>) {
 /// The handler waits when the cancel comes.
 #[divan::bench(threads = [1, 2], sample_size = 1_000)]
 fn park_and_cancel(bencher: Bencher<'_, '_>) {
-    let (in_flight, keys) = (in_flight(), Keys::default());
-    bencher.with_inputs(|| keys.next()).bench_values(|key| {
-        let mut guard = park(&in_flight, &key, std::future::pending());
+    let (in_flight, requests) = (in_flight(), Requests::default());
+    bencher.with_inputs(|| requests.next()).bench_values(|(key, request)| {
+        let mut guard = park(&in_flight, key.clone(), request, std::future::pending());
         assert!(poll(&mut guard).is_pending());
         in_flight.cancel(&key, None);
         match poll(&mut guard) {
@@ -80,32 +79,34 @@ fn in_flight() -> Arc<InFlight<u64>> {
     Arc::new(InFlight::new(Options::default()))
 }
 
-/// The keys of one session.
-struct Keys {
+/// The requests of one session.
+struct Requests {
     caller: Caller,
     last_id: AtomicU64,
 }
 
-impl Default for Keys {
+impl Default for Requests {
     fn default() -> Self {
         let session = b"5e0f7a3c-93a4-4c39-a7c5-000000000001";
         Self { caller: Callers::default().caller(None, Some(session)), last_id: AtomicU64::new(0) }
     }
 }
 
-impl Keys {
-    fn next(&self) -> Key {
-        Key { caller: self.caller, id: self.last_id.fetch_add(1, Ordering::Relaxed).into() }
+impl Requests {
+    fn next(&self) -> (Key, Message) {
+        let key = Key { caller: self.caller, id: self.last_id.fetch_add(1, Ordering::Relaxed).into() };
+        let body = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
+        (key, Message::decode(body).expect("it is a message"))
     }
 }
 
 fn park(
     in_flight: &Arc<InFlight<u64>>,
-    key: &Key,
+    key: Key,
+    request: Message,
     handler: impl Future<Output = u64> + Send + 'static,
 ) -> exchange::Guard<u64> {
-    let method = ByteString::from_static("tools/call");
-    let exchange = Arc::new(Exchange::new(key.clone(), method, ProtocolVersion::V2025_11_25));
+    let exchange = Arc::new(Exchange::new(key, request, ProtocolVersion::V2025_11_25));
     in_flight.park(&exchange, Running::new(handler)).expect("there is room")
 }
 

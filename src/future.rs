@@ -38,8 +38,8 @@ pin_project! {
     pub struct ResponseFuture<S: Service<Request<Body>>> {
         #[pin]
         state: State<S>,
-        #[pin]
-        waiting: Waiting,
+        // Made only when something is not done at once: most of the time it would only be moved about.
+        waiting: Option<Pin<Box<Waiting>>>,
         shared: Arc<Shared>,
     }
 }
@@ -58,7 +58,7 @@ pin_project! {
 }
 
 pin_project! {
-    // What a state waits for beside its own work. Armed only when that is not done at once.
+    // What a state waits for beside its own work.
     #[derive(Default)]
     struct Waiting {
         #[pin]
@@ -66,6 +66,10 @@ pin_project! {
         #[pin]
         shutdown: Option<WaitForCancellationFutureOwned>,
     }
+}
+
+fn waiting(waits: &mut Option<Pin<Box<Waiting>>>) -> Pin<&mut Waiting> {
+    waits.get_or_insert_with(|| Box::pin(Waiting::default())).as_mut()
 }
 
 impl Waiting {
@@ -113,7 +117,7 @@ impl<S: Service<Request<Body>>> ResponseFuture<S> {
     }
 
     fn new(state: State<S>, shared: Arc<Shared>) -> Self {
-        Self { state, waiting: Waiting::default(), shared }
+        Self { state, waiting: None, shared }
     }
 }
 
@@ -136,12 +140,12 @@ where
                     if let Poll::Ready(response) = future.poll(cx) {
                         break passed(response, shared.in_flight.lifecycle());
                     }
-                    ready!(this.waiting.as_mut().poll_shutdown(|| shared.in_flight.lifecycle().down(), cx));
+                    ready!(waiting(this.waiting).poll_shutdown(|| shared.in_flight.lifecycle().down(), cx));
                     break refusal((Refused::ShuttingDown.into(), None));
                 }
                 StateProject::Reading { body, post } => {
                     let Some(collect) = body else { return Poll::Pending };
-                    let read = ready!(poll_body(collect, this.waiting.as_mut(), shared, cx));
+                    let read = ready!(poll_body(collect, this.waiting, shared, cx));
                     if let Some(unread) = body.take().map(Collect::into_rest) {
                         discard_in_background(shared, unread);
                     }
@@ -154,14 +158,14 @@ where
                         Ok(Dispatched::Accepted) => break accepted(),
                         Err(refused) => break refusal(refused),
                     }
-                    this.waiting.set(Waiting::default());
+                    *this.waiting = None;
                 }
                 StateProject::Parked { guard: parked, accepts } => {
                     let Some(guard) = parked else { return Poll::Pending };
                     if let Poll::Ready(completion) = Pin::new(&mut *guard).poll(cx) {
                         break completed(completion, guard.exchange(), *accepts, shared);
                     }
-                    match ready!(poll_silence(guard, *accepts, this.waiting.as_mut(), shared, cx)) {
+                    match ready!(poll_silence(guard, *accepts, this.waiting, shared, cx)) {
                         // It is over, and the next poll tells its answer.
                         Silence::IsTooLong => guard.time_out(),
                         Silence::NeedsStream => {
@@ -175,7 +179,7 @@ where
                         let response = handled.map_or_else(|_panicked| accepted(), Settled::into_response);
                         break response.map(|body| passing(body, shared.in_flight.lifecycle()));
                     }
-                    ready!(this.waiting.as_mut().poll_timer(|| Some(Instant::now() + ACCEPTED_AFTER), cx));
+                    ready!(waiting(this.waiting).poll_timer(|| Some(Instant::now() + ACCEPTED_AFTER), cx));
                     // What is left of the handler goes to the background.
                     break accepted();
                 }
@@ -186,7 +190,7 @@ where
                 StateProject::Answered => return Poll::Pending,
             }
         };
-        this.waiting.set(Waiting::default());
+        *this.waiting = None;
         this.state.set(State::Answered);
         Poll::Ready(Ok(response))
     }
@@ -195,7 +199,7 @@ where
 /// The whole body, unless it is too large, too slow, or in the way of a shutdown.
 fn poll_body(
     collect: &mut Collect,
-    mut waiting: Pin<&mut Waiting>,
+    waits: &mut Option<Pin<Box<Waiting>>>,
     shared: &Shared,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Bytes, Rejection>> {
@@ -207,10 +211,10 @@ fn poll_body(
         Poll::Ready(Err(CollectError::TooLargeElsewhere)) => Err(Rejection::BodyTooLarge { limit: None }),
         Poll::Pending => {
             let at = || Instant::now().checked_add(gate.body_timeout);
-            if waiting.as_mut().poll_timer(at, cx).is_ready() {
+            if waiting(waits).poll_timer(at, cx).is_ready() {
                 return Poll::Ready(Err(Rejection::BodyTimeout(gate.body_timeout)));
             }
-            ready!(waiting.poll_shutdown(|| shared.in_flight.lifecycle().draining(), cx));
+            ready!(waiting(waits).poll_shutdown(|| shared.in_flight.lifecycle().draining(), cx));
             Err(Refused::ShuttingDown.into())
         }
     })
@@ -226,7 +230,7 @@ enum Silence {
 fn poll_silence(
     guard: &mut Guard<Settled>,
     accepts: Accepts,
-    waiting: Pin<&mut Waiting>,
+    waits: &mut Option<Pin<Box<Waiting>>>,
     shared: &Shared,
     cx: &mut Context<'_>,
 ) -> Poll<Silence> {
@@ -239,7 +243,7 @@ fn poll_silence(
         let streams_at = streams_after.and_then(|after| Instant::now().checked_add(after));
         [deadline, streams_at].into_iter().flatten().min()
     };
-    ready!(waiting.poll_timer(at, cx));
+    ready!(waiting(waits).poll_timer(at, cx));
     let is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
     Poll::Ready(if is_over { Silence::IsTooLong } else { Silence::NeedsStream })
 }

@@ -10,11 +10,10 @@ use http::{HeaderValue, Request};
 use tower::{Service, ServiceExt};
 
 use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
-use crate::extract::Context;
-use crate::inbound::headers::take_minted_session;
+use crate::extract::{Context, Subject};
+use crate::inbound::headers::{Known, take_minted_session};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
-use crate::jsonrpc::{Kind, Message, shortened};
-use crate::rejection::Rejection;
+use crate::jsonrpc::{Message, shortened};
 use crate::reply::{self, Settle, Settled, accepted};
 use crate::server::Shared;
 
@@ -50,42 +49,63 @@ where
 {
     /// Reads the body, which is whole, and sets the handler up. It is not called yet.
     pub(crate) fn dispatch(mut self, body: Bytes, shared: &Shared) -> Result<Dispatched, Refusal> {
-        let Inbound { accepts, message, version } = decode(&self.parts.headers, body, &shared.served)?;
-        let refuse = |rejection: Rejection| (rejection, message.request_id().cloned());
+        let known = Known::of(&self.parts.headers);
+        let Inbound { accepts, message, version } = decode(&known, &self.parts.headers, body, &shared.served)?;
+        let id = message.request_id().cloned();
         // A modern request has no session. What a notification cancels may have one, whatever its own headers say.
-        let has_session = !(version.is_modern() && message.request_id().is_some());
-        let caller = shared.identify.caller(&self.parts, has_session).map_err(refuse)?;
-        let mut context = Context {
-            exchange: None,
-            message: message.clone(),
-            session: take_minted_session(&mut self.parts.headers).filter(|_| has_session),
-            // The head of an `initialize` names the session, so it comes with the answer.
-            streams: accepts.event_stream && message.method() != Some("initialize"),
-            version,
+        let has_session = !(version.is_modern() && id.is_some());
+        let caller = match shared.identify.caller(&self.parts, &known, has_session) {
+            Ok(caller) => caller,
+            Err(rejection) => return Err((rejection, id)),
         };
-        let Kind::Request { id, method, .. } = message.kind() else {
-            let is_cancel = cancel(caller, &message, shared);
-            let handler = Running::new(unanswered(self.inner, request(self.parts, context)));
-            let method = message.method().unwrap_or_default();
-            return match shared.in_flight.admit(caller, method, handler) {
-                Ok(handler) => Ok(Dispatched::Unanswered(handler)),
-                // It has done what its client wants of it, though the handler does not hear of it.
-                Err(refused) if is_cancel => {
-                    tracing::warn!(?refused, "notifications/cancelled finds no place for its handler");
-                    Ok(Dispatched::Accepted)
-                }
-                Err(refused) => Err(refuse(refused.into())),
-            };
+        let (is_encodable, is_chunked) = (known.accept_encoding.is_present(), known.transfer_encoding.is_present());
+        let headers = &mut self.parts.headers;
+        if is_encodable {
+            // An encoded reply could not be read here; compression belongs outside.
+            headers.remove(ACCEPT_ENCODING);
+        }
+        if is_chunked {
+            headers.remove(TRANSFER_ENCODING);
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(message.text().len()));
+        }
+        let session = take_minted_session(headers).filter(|_| has_session);
+        let Some(id) = id else {
+            let context = |message| Context { session, streams: false, subject: Subject::Unanswered(message), version };
+            return self.admit(caller, message, context, shared);
         };
-        let accepts = Accepts { event_stream: context.streams, ..accepts };
-        let exchange = Arc::new(Exchange::new(Key { caller, id: id.clone() }, method.clone(), version));
-        context.exchange = Some(Arc::clone(&exchange));
-        let mints_session = shared.mints_sessions && method == "initialize";
-        let settle = Settle { id: id.clone(), mints_session, version };
+        // The head of an `initialize` names the session, so it comes with the answer.
+        let streams = accepts.event_stream && message.method() != Some("initialize");
+        let mints_session = shared.mints_sessions && message.method() == Some("initialize");
+        let exchange = Arc::new(Exchange::new(Key { caller, id }, message, version));
+        let context = Context { session, streams, subject: Subject::Request(Arc::clone(&exchange)), version };
+        let settle = Settle { exchange: Arc::clone(&exchange), mints_session };
         let handler = Running::new(answer(self.inner, request(self.parts, context), settle));
         match shared.in_flight.park(&exchange, handler) {
-            Ok(guard) => Ok(Dispatched::Parked(guard, accepts)),
-            Err(refused) => Err(refuse(refused.into())),
+            Ok(guard) => Ok(Dispatched::Parked(guard, Accepts { event_stream: streams, ..accepts })),
+            Err(refused) => Err((refused.into(), Some(exchange.key().id.clone()))),
+        }
+    }
+
+    /// Of a notification or a response.
+    fn admit(
+        self,
+        caller: Caller,
+        message: Message,
+        context: impl FnOnce(Arc<Message>) -> Context,
+        shared: &Shared,
+    ) -> Result<Dispatched, Refusal> {
+        let is_cancel = cancel(caller, &message, shared);
+        let message = Arc::new(message);
+        let request = request(self.parts, context(Arc::clone(&message)));
+        let handler = Running::new(unanswered(self.inner, request));
+        match shared.in_flight.admit(caller, message.method().unwrap_or_default(), handler) {
+            Ok(handler) => Ok(Dispatched::Unanswered(handler)),
+            // It has done what its client wants of it, though the handler does not hear of it.
+            Err(refused) if is_cancel => {
+                tracing::warn!(?refused, "notifications/cancelled finds no place for its handler");
+                Ok(Dispatched::Accepted)
+            }
+            Err(refused) => Err((refused.into(), None)),
         }
     }
 }
@@ -100,14 +120,9 @@ fn cancel(caller: Caller, message: &Message, shared: &Shared) -> bool {
     true
 }
 
-/// The request as the inner service sees it: the headers and the body as they came, the body in one piece.
+/// The request as the inner service sees it: the body as it came, in one piece.
 fn request(mut parts: Parts, context: Context) -> Request<Body> {
-    let body: Bytes = context.message.text().as_bytes().clone();
-    // An encoded reply could not be read here; compression belongs outside.
-    parts.headers.remove(ACCEPT_ENCODING);
-    if parts.headers.remove(TRANSFER_ENCODING).is_some() {
-        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-    }
+    let body: Bytes = context.subject.message().text().as_bytes().clone();
     parts.extensions.insert(context);
     Request::from_parts(parts, Body::from(body))
 }

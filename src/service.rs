@@ -12,7 +12,7 @@ use tower::Service;
 use crate::exchange::Refused;
 use crate::extract::Context;
 use crate::future::ResponseFuture;
-use crate::inbound::headers::take_minted_session;
+use crate::inbound::headers::{Known, take_minted_session};
 use crate::server::Shared;
 
 /// The service that [`McpLayer`](crate::McpLayer) makes. It never fails and is always ready, so that a cancel gets through
@@ -54,7 +54,8 @@ where
         if parts.method == Method::OPTIONS || parts.extensions.get::<Context>().is_some() {
             return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
         }
-        if let Err(rejection) = shared.gate.check_sender(&parts) {
+        let known = Known::of(&parts.headers);
+        if let Err(rejection) = shared.gate.check_sender(&known, &parts.uri) {
             return ResponseFuture::refuse(shared, rejection, &parts, body);
         }
         if parts.method != Method::POST {
@@ -64,7 +65,7 @@ where
             take_minted_session(&mut parts.headers);
             return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
         }
-        if let Err(rejection) = shared.gate.check_content(&parts) {
+        if let Err(rejection) = shared.gate.check_content(&known) {
             return ResponseFuture::refuse(shared, rejection, &parts, body);
         }
         ResponseFuture::read(inner, shared, parts, body)

@@ -1,7 +1,6 @@
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use bytestring::ByteString;
 use tokio::sync::Notify;
 
 use super::key::Key;
@@ -9,13 +8,14 @@ use super::notes::Notes;
 use super::outcome::Outcome;
 use super::running::{Panicked, Running};
 use super::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
+use crate::jsonrpc::Message;
 use crate::protocol::ProtocolVersion;
 
 /// One request and all that its end needs, in one allocation, shared by its driver, the table and its handler.
 #[derive(Debug)]
 pub(crate) struct Exchange<T> {
     key: Key,
-    method: ByteString,
+    request: Message,
     version: ProtocolVersion,
     /// The handler takes the token, so it is asked to stop where another is dropped.
     asked: AtomicBool,
@@ -42,10 +42,11 @@ pub(crate) struct End {
 }
 
 impl<T> Exchange<T> {
-    pub(crate) fn new(key: Key, method: ByteString, version: ProtocolVersion) -> Self {
+    /// The key is the request's caller and id.
+    pub(crate) fn new(key: Key, request: Message, version: ProtocolVersion) -> Self {
         Self {
             key,
-            method,
+            request,
             version,
             asked: AtomicBool::new(false),
             fired: Notify::const_new(),
@@ -60,8 +61,12 @@ impl<T> Exchange<T> {
         &self.key
     }
 
+    pub(crate) fn request(&self) -> &Message {
+        &self.request
+    }
+
     pub(crate) fn method(&self) -> &str {
-        &self.method
+        self.request.method().unwrap_or_default()
     }
 
     pub(crate) fn version(&self) -> ProtocolVersion {

@@ -15,18 +15,41 @@ pub(crate) type Call = Exchange<Settled>;
 /// What the layer leaves in the extensions of a request for the extractors.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    /// Of a request; notifications and responses have none.
-    pub(crate) exchange: Option<Arc<Call>>,
-    pub(crate) message: Message,
     /// The session id, if it is one of ours.
     pub(crate) session: Option<HeaderValue>,
     /// The reply may be an event stream.
     pub(crate) streams: bool,
+    pub(crate) subject: Subject,
     pub(crate) version: ProtocolVersion,
+}
+
+/// The message that was posted, where it is kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    /// A request, in its exchange.
+    Request(Arc<Call>),
+    /// A notification or a response, which have none.
+    Unanswered(Arc<Message>),
 }
 
 impl Context {
     pub(super) fn of(parts: &Parts) -> Result<&Self, ExtractRejection> {
         parts.extensions.get().ok_or(ExtractRejection::MissingLayer)
+    }
+}
+
+impl Subject {
+    pub(crate) fn message(&self) -> &Message {
+        match self {
+            Self::Request(exchange) => exchange.request(),
+            Self::Unanswered(message) => message,
+        }
+    }
+
+    pub(super) fn exchange(&self) -> Option<&Arc<Call>> {
+        match self {
+            Self::Request(exchange) => Some(exchange),
+            Self::Unanswered(_) => None,
+        }
     }
 }

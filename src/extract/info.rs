@@ -1,9 +1,9 @@
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 
-use super::context::Context;
+use super::context::{Context, Subject};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::{Message, RequestId};
+use crate::jsonrpc::RequestId;
 use crate::protocol::ProtocolVersion;
 
 /// What is known of the message beside its params: for spans, logs and decisions.
@@ -24,8 +24,8 @@ use crate::protocol::ProtocolVersion;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExchangeInfo {
-    message: Message,
     session: Option<http::HeaderValue>,
+    subject: Subject,
     version: ProtocolVersion,
 }
 
@@ -33,13 +33,13 @@ impl ExchangeInfo {
     /// The id of the request; `None` for a notification or a response.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
-        self.message.request_id()
+        self.subject.message().request_id()
     }
 
     /// The method of the request or the notification. A response has none: `""`.
     #[must_use]
     pub fn method(&self) -> &str {
-        self.message.method().unwrap_or_default()
+        self.subject.message().method().unwrap_or_default()
     }
 
     /// The session, if it is one that this layer opened. A session id of another make stays in the request's headers.
@@ -60,7 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ExchangeInfo {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        let Context { message, session, version, .. } = Context::of(parts)?.clone();
-        Ok(Self { message, session, version })
+        let Context { session, subject, version, .. } = Context::of(parts)?.clone();
+        Ok(Self { session, subject, version })
     }
 }

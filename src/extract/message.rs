@@ -2,9 +2,9 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::Deserialize;
 
-use super::context::Context;
+use super::context::{Context, Subject};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::{Kind, McpError, Message, RequestId};
+use crate::jsonrpc::{Kind, McpError, RequestId};
 
 /// The JSON-RPC message that was posted: a request, a notification or a response.
 ///
@@ -31,19 +31,19 @@ use crate::jsonrpc::{Kind, McpError, Message, RequestId};
 /// # let _: axum::routing::MethodRouter = axum::routing::post(handle);
 /// ```
 #[derive(Clone, Debug)]
-pub struct McpMessage(Message);
+pub struct McpMessage(Subject);
 
 impl McpMessage {
     /// The method of a request or a notification. A response has none: `""`.
     #[must_use]
     pub fn method(&self) -> &str {
-        self.0.method().unwrap_or_default()
+        self.0.message().method().unwrap_or_default()
     }
 
     /// The id: of a request the client's, of a response that of the request which this server sent.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
-        match self.0.kind() {
+        match self.0.message().kind() {
             Kind::Notification { .. } => None,
             Kind::Request { id, .. } | Kind::Response { id, .. } => Some(id),
         }
@@ -52,19 +52,19 @@ impl McpMessage {
     /// It wants an answer.
     #[must_use]
     pub fn is_request(&self) -> bool {
-        matches!(self.0.kind(), Kind::Request { .. })
+        matches!(self.0.message().kind(), Kind::Request { .. })
     }
 
     /// It wants none.
     #[must_use]
     pub fn is_notification(&self) -> bool {
-        matches!(self.0.kind(), Kind::Notification { .. })
+        matches!(self.0.message().kind(), Kind::Notification { .. })
     }
 
     /// It answers a request of this server.
     #[must_use]
     pub fn is_response(&self) -> bool {
-        matches!(self.0.kind(), Kind::Response { .. })
+        matches!(self.0.message().kind(), Kind::Response { .. })
     }
 
     /// Reads the params of a request or a notification. Absent ones are read as `{}`, or as `null` where that suits the
@@ -74,13 +74,13 @@ impl McpMessage {
     ///
     /// -32602, if they are not a `P`.
     pub fn params<'a, P: Deserialize<'a>>(&'a self) -> Result<P, McpError> {
-        self.0.params_as()
+        self.0.message().params_as()
     }
 
     /// The `result` of a response as JSON, or its `error`. `None` for requests and notifications.
     #[must_use]
     pub fn response(&self) -> Option<Result<&str, &str>> {
-        match self.0.kind() {
+        match self.0.message().kind() {
             Kind::Response { result, .. } => Some(result.as_deref().map_err(AsRef::as_ref)),
             Kind::Notification { .. } | Kind::Request { .. } => None,
         }
@@ -89,7 +89,7 @@ impl McpMessage {
     /// The message as it was posted, byte for byte.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.text()
+        self.0.message().text()
     }
 }
 
@@ -97,6 +97,6 @@ impl<S: Send + Sync> FromRequestParts<S> for McpMessage {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self(Context::of(parts)?.message.clone()))
+        Ok(Self(Context::of(parts)?.subject.clone()))
     }
 }

@@ -9,7 +9,7 @@ mod params;
 mod rejection;
 
 pub use self::cancellation::Cancellation;
-pub(crate) use self::context::{Call, Context};
+pub(crate) use self::context::{Call, Context, Subject};
 pub use self::info::ExchangeInfo;
 pub use self::message::McpMessage;
 pub use self::notifier::Notifier;

@@ -110,9 +110,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Notifier {
         }
 
         let context = Context::of(parts)?;
-        let params: Params = context.message.params_as().unwrap_or_default();
+        let params: Params = context.subject.message().params_as().unwrap_or_default();
         Ok(Self {
-            exchange: context.exchange.clone().filter(|_| context.streams),
+            exchange: context.subject.exchange().filter(|_| context.streams).cloned(),
             // MCP: a string or an integer.
             progress_token: params.meta.progress_token.filter(|token| !token.get().starts_with(['{', '[', 't', 'f'])),
         })

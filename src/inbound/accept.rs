@@ -1,6 +1,7 @@
 use http::header::{ACCEPT, HeaderMap};
 use mediatype::{MediaType, MediaTypeList, Name, ReadParams};
 
+use super::headers::Field;
 use crate::rejection::Rejection;
 
 /// The forms of an answer that a client accepts.
@@ -12,16 +13,17 @@ pub(crate) struct Accepts {
 
 /// What a request's `Accept` allows (RFC 9110, 12.5.1), whatever the weights: an answer is JSON unless it has something to
 /// stream, or unless it must be a stream.
-pub(crate) fn accepts(headers: &HeaderMap) -> Result<Accepts, Rejection> {
+pub(crate) fn accepts(accept: Field<'_>, headers: &HeaderMap) -> Result<Accepts, Rejection> {
     const BOTH: Accepts = Accepts { event_stream: true, json: true };
 
-    let mut all = headers.get_all(ACCEPT).iter().peekable();
-    // What the clients built on the official SDKs send.
-    if all.peek().is_none_or(|first| first.as_bytes() == b"application/json, text/event-stream") {
-        return Ok(BOTH);
+    match accept {
+        Field::Absent => return Ok(BOTH),
+        // What the clients built on the official SDKs send.
+        Field::Once(value) if value == "application/json, text/event-stream" => return Ok(BOTH),
+        Field::Once(_) | Field::Repeated => {}
     }
     let (mut json, mut event_stream, mut empty) = (Best::default(), Best::default(), true);
-    for value in all {
+    for value in headers.get_all(ACCEPT) {
         let text = value.to_str().unwrap_or("?");
         empty &= text.trim().is_empty();
         for range in MediaTypeList::new(text).flatten() {
@@ -73,13 +75,14 @@ mod tests {
     use http::header::HeaderValue;
 
     use super::*;
+    use crate::inbound::headers::Known;
 
     fn of(values: &[&'static str]) -> Result<(bool, bool), Rejection> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(ACCEPT, HeaderValue::from_static(value));
         }
-        accepts(&headers).map(|accepts| (accepts.json, accepts.event_stream))
+        accepts(Known::of(&headers).accept, &headers).map(|accepts| (accepts.json, accepts.event_stream))
     }
 
     #[test]

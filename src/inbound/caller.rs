@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, HeaderValue};
+use http::header::HeaderValue;
 use http::request::Parts;
 
-use super::headers::{SESSION_ID, singleton};
+use super::headers::Known;
 use crate::exchange::{Caller, Callers, Owner};
 use crate::rejection::Rejection;
 
@@ -18,9 +18,9 @@ pub(crate) struct Identify {
 
 impl Identify {
     /// The principal, where a function reads one, else the Authorization; and the session, where there can be one.
-    pub(crate) fn caller(&self, parts: &Parts, has_session: bool) -> Result<Caller, Rejection> {
-        let authorization = singleton(&parts.headers, &AUTHORIZATION, "Authorization")?;
-        let session = singleton(&parts.headers, &SESSION_ID, "Mcp-Session-Id")?;
+    pub(crate) fn caller(&self, parts: &Parts, known: &Known<'_>, has_session: bool) -> Result<Caller, Rejection> {
+        let authorization = known.authorization.single("Authorization")?;
+        let session = known.session_id.single("Mcp-Session-Id")?;
         let session = session.filter(|_| has_session).map(HeaderValue::as_bytes);
         Ok(match &self.principal {
             Some(principal) => {
@@ -52,8 +52,13 @@ mod tests {
         request.body(()).unwrap().into_parts().0
     }
 
+    fn judge(identify: &Identify, headers: &[(&str, &str)], has_session: bool) -> Result<Caller, Rejection> {
+        let parts = parts(headers);
+        identify.caller(&parts, &Known::of(&parts.headers), has_session)
+    }
+
     fn of(identify: &Identify, headers: &[(&str, &str)]) -> Caller {
-        identify.caller(&parts(headers), true).unwrap()
+        judge(identify, headers, true).unwrap()
     }
 
     #[test]
@@ -64,10 +69,10 @@ mod tests {
         assert_ne!(of(&identify, &[a]), of(&identify, &[b]));
         assert_ne!(of(&identify, &[a]), of(&identify, &[a, ("mcp-session-id", "s")]));
         assert!(of(&identify, &[]).is_anonymous());
-        let modern = identify.caller(&parts(&[a, ("mcp-session-id", "s")]), false).unwrap();
+        let modern = judge(&identify, &[a, ("mcp-session-id", "s")], false).unwrap();
         assert_eq!(modern, of(&identify, &[a]));
         for twice in [[a, b], [("mcp-session-id", "s"), ("mcp-session-id", "s")]] {
-            assert!(matches!(identify.caller(&parts(&twice), true), Err(Rejection::RepeatedHeader(_))));
+            assert!(matches!(judge(&identify, &twice, true), Err(Rejection::RepeatedHeader(_))));
         }
     }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::accept::{Accepts, accepts};
+use super::headers::Known;
 use super::version::version;
 use crate::jsonrpc::{Kind, Message, RequestId};
 use crate::protocol::{ProtocolVersion, Served};
@@ -23,17 +24,17 @@ pub(crate) struct Inbound {
 pub(crate) type Refusal = (Rejection, Option<RequestId>);
 
 /// Reads a whole body in the light of its headers.
-pub(crate) fn decode(headers: &HeaderMap, body: Bytes, served: &Served) -> Result<Inbound, Refusal> {
+pub(crate) fn decode(known: &Known<'_>, headers: &HeaderMap, body: Bytes, served: &Served) -> Result<Inbound, Refusal> {
     let message = Message::decode(body).map_err(|mut malformed| {
         let id = malformed.id.take();
         (malformed.into(), id)
     })?;
     // Only a request has an answer whose form could matter.
     let accepts = match message.kind() {
-        Kind::Request { .. } => accepts(headers),
+        Kind::Request { .. } => accepts(known.accept, headers),
         Kind::Notification { .. } | Kind::Response { .. } => Ok(Accepts { event_stream: false, json: true }),
     };
-    match accepts.and_then(|accepts| Ok((accepts, version(headers, &message, served)?))) {
+    match accepts.and_then(|accepts| Ok((accepts, version(known.protocol_version, headers, &message, served)?))) {
         Ok((accepts, version)) => Ok(Inbound { accepts, message, version }),
         Err(rejection) => Err((rejection, message.request_id().cloned())),
     }
@@ -78,7 +79,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
         }
-        decode(&map, Bytes::from_static(body.as_bytes()), &Served::default())
+        decode(&Known::of(&map), &map, Bytes::from_static(body.as_bytes()), &Served::default())
     }
 
     const CALL: &str = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call"}"#;

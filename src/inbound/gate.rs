@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::request::Parts;
+use http::Uri;
+use http::header::HeaderValue;
 use mediatype::MediaType;
 
+use super::headers::{Field, Known};
 use super::origin::{Hosts, Origins};
 use crate::rejection::Rejection;
 
@@ -29,32 +30,30 @@ impl Default for Gate {
 
 impl Gate {
     /// Of every request, whatever its method.
-    pub(crate) fn check_sender(&self, parts: &Parts) -> Result<(), Rejection> {
-        self.hosts.check(&parts.headers, &parts.uri)?;
-        self.origins.check(&parts.headers)
+    pub(crate) fn check_sender(&self, known: &Known<'_>, uri: &Uri) -> Result<(), Rejection> {
+        self.hosts.check(known.host, uri)?;
+        self.origins.check(known.origin)
     }
 
     /// Of a POST.
-    pub(crate) fn check_content(&self, parts: &Parts) -> Result<(), Rejection> {
-        if !is_json(&parts.headers) {
+    pub(crate) fn check_content(&self, known: &Known<'_>) -> Result<(), Rejection> {
+        if !is_json(known.content_type) {
             return Err(Rejection::ContentType);
         }
         // hyper has checked the number. One that is too large for this machine is too large.
-        let length = parts.headers.get(CONTENT_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
-        match length {
-            Some(length) if length.is_none_or(|length| length > self.max_body_bytes) => {
-                Err(Rejection::BodyTooLarge { limit: Some(self.max_body_bytes) })
-            }
-            _ => Ok(()),
+        let Field::Once(length) = known.content_length else { return Ok(()) };
+        let length = length.to_str().ok().and_then(|length| length.parse::<usize>().ok());
+        if length.is_none_or(|length| length > self.max_body_bytes) {
+            return Err(Rejection::BodyTooLarge { limit: Some(self.max_body_bytes) });
         }
+        Ok(())
     }
 }
 
 /// Exactly `application/json`, in any case and with any parameters. Anything else could be sent by a web page without a
 /// preflight, or is another format.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return false };
+fn is_json(content_type: Field<'_>) -> bool {
+    let Field::Once(value) = content_type else { return false };
     value.as_bytes() == b"application/json" || is_media(value, "application", "json")
 }
 
@@ -69,6 +68,8 @@ pub(crate) fn is_media(value: &HeaderValue, ty: &str, subty: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::header::{CONTENT_TYPE, HeaderMap};
+
     use super::*;
 
     #[test]
@@ -78,7 +79,7 @@ mod tests {
             for value in values {
                 headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
             }
-            is_json(&headers)
+            is_json(Known::of(&headers).content_type)
         };
         for good in [
             "application/json",

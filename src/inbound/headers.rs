@@ -1,4 +1,7 @@
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    ORIGIN, TRANSFER_ENCODING,
+};
 
 use crate::rejection::Rejection;
 
@@ -8,16 +11,74 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 /// What the session ids that this crate mints begin with: they are ours to interpret, all others the inner service's.
 pub(crate) const MINTED: &str = "mcpl-";
 
-/// The value of a header that must not stand twice: readers differ in which one they take.
-pub(crate) fn singleton<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-    shown_as: &'static str,
-) -> Result<Option<&'a HeaderValue>, Rejection> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (value, None) => Ok(value),
-        (_, Some(_)) => Err(Rejection::RepeatedHeader(shown_as)),
+/// The headers that every request is judged by, found in one pass: each look-up in the map would cost as much.
+#[derive(Debug, Default)]
+pub(crate) struct Known<'a> {
+    pub(crate) accept: Field<'a>,
+    pub(crate) accept_encoding: Field<'a>,
+    pub(crate) authorization: Field<'a>,
+    pub(crate) content_length: Field<'a>,
+    pub(crate) content_type: Field<'a>,
+    pub(crate) host: Field<'a>,
+    pub(crate) origin: Field<'a>,
+    pub(crate) protocol_version: Field<'a>,
+    pub(crate) session_id: Field<'a>,
+    pub(crate) transfer_encoding: Field<'a>,
+}
+
+/// How a header stands in a request. Of most a second one must not: readers differ in which one they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Field<'a> {
+    #[default]
+    Absent,
+    Once(&'a HeaderValue),
+    Repeated,
+}
+
+impl<'a> Known<'a> {
+    pub(crate) fn of(headers: &'a HeaderMap) -> Self {
+        let mut known = Self::default();
+        for (name, value) in headers {
+            let field = match name {
+                _ if name == HOST => &mut known.host,
+                _ if name == CONTENT_TYPE => &mut known.content_type,
+                _ if name == CONTENT_LENGTH => &mut known.content_length,
+                _ if name == ACCEPT => &mut known.accept,
+                _ if name == ACCEPT_ENCODING => &mut known.accept_encoding,
+                _ if name == AUTHORIZATION => &mut known.authorization,
+                _ if name == ORIGIN => &mut known.origin,
+                _ if name == TRANSFER_ENCODING => &mut known.transfer_encoding,
+                _ if name == PROTOCOL_VERSION => &mut known.protocol_version,
+                _ if name == SESSION_ID => &mut known.session_id,
+                _ => continue,
+            };
+            *field = if *field == Field::Absent { Field::Once(value) } else { Field::Repeated };
+        }
+        known
+    }
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn of(headers: &'a HeaderMap, name: &HeaderName) -> Self {
+        let mut values = headers.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Self::Absent,
+            (Some(value), None) => Self::Once(value),
+            (Some(_), Some(_)) => Self::Repeated,
+        }
+    }
+
+    /// The value of a header that must not be repeated.
+    pub(crate) fn single(self, shown_as: &'static str) -> Result<Option<&'a HeaderValue>, Rejection> {
+        match self {
+            Self::Absent => Ok(None),
+            Self::Once(value) => Ok(Some(value)),
+            Self::Repeated => Err(Rejection::RepeatedHeader(shown_as)),
+        }
+    }
+
+    pub(crate) fn is_present(self) -> bool {
+        self != Self::Absent
     }
 }
 
@@ -35,12 +96,14 @@ mod tests {
     #[test]
     fn a_repeated_header_has_no_value() {
         let mut headers = HeaderMap::new();
-        assert_eq!(singleton(&headers, &SESSION_ID, "Mcp-Session-Id"), Ok(None));
+        assert_eq!(Known::of(&headers).session_id.single("Mcp-Session-Id"), Ok(None));
         headers.append(SESSION_ID, HeaderValue::from_static("a"));
-        assert_eq!(singleton(&headers, &SESSION_ID, "Mcp-Session-Id").unwrap().unwrap(), "a");
+        assert_eq!(Known::of(&headers).session_id.single("Mcp-Session-Id").unwrap().unwrap(), "a");
         headers.append(SESSION_ID, HeaderValue::from_static("a"));
-        let rejection = singleton(&headers, &SESSION_ID, "Mcp-Session-Id").unwrap_err();
+        let rejection = Known::of(&headers).session_id.single("Mcp-Session-Id").unwrap_err();
         assert_eq!(rejection, Rejection::RepeatedHeader("Mcp-Session-Id"));
+        assert_eq!(Field::of(&headers, &SESSION_ID), Field::Repeated);
+        assert_eq!(Field::of(&headers, &HOST), Field::Absent);
     }
 
     #[test]

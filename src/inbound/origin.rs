@@ -2,8 +2,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::Uri;
-use http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
 
+use super::headers::Field;
 use crate::rejection::Rejection;
 
 /// The hosts that a server answers to: what keeps a web page from reaching it through a name of its own that it points
@@ -56,12 +56,14 @@ impl Hosts {
     }
 
     /// The `Host` header, or the URI's authority where there is none (HTTP/2). Both must agree.
-    pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Rejection> {
-        let mut values = headers.get_all(HOST).iter();
-        let header = match (values.next().map(HeaderValue::to_str), values.next()) {
-            (Some(Ok(value)), None) => Some(Authority::parse(value).ok_or(Rejection::HostNotAllowed)?),
-            (None, _) => None,
-            _ => return Err(Rejection::HostNotAllowed),
+    pub(crate) fn check(&self, host: Field<'_>, uri: &Uri) -> Result<(), Rejection> {
+        let header = match host {
+            Field::Absent => None,
+            Field::Once(value) => {
+                let authority = value.to_str().ok().and_then(Authority::parse);
+                Some(authority.ok_or(Rejection::HostNotAllowed)?)
+            }
+            Field::Repeated => return Err(Rejection::HostNotAllowed),
         };
         let uri = match uri.authority() {
             Some(authority) => Some(Authority::parse(authority.as_str()).ok_or(Rejection::HostNotAllowed)?),
@@ -95,12 +97,11 @@ impl Origins {
     }
 
     /// Only browsers send `Origin`, so a request without one passes.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Rejection> {
-        let mut values = headers.get_all(ORIGIN).iter();
-        let origin = match (values.next(), values.next()) {
-            (None, _) => return Ok(()),
-            (Some(value), None) => value.to_str().ok().and_then(Origin::parse),
-            (Some(_), Some(_)) => None,
+    pub(crate) fn check(&self, origin: Field<'_>) -> Result<(), Rejection> {
+        let origin = match origin {
+            Field::Absent => return Ok(()),
+            Field::Once(value) => value.to_str().ok().and_then(Origin::parse),
+            Field::Repeated => None,
         };
         let origin = origin.ok_or(Rejection::OriginNotAllowed)?;
         match self {
@@ -266,14 +267,17 @@ fn default_port(scheme: &str) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
+
     use super::*;
+    use crate::inbound::headers::Known;
 
     fn host(hosts: &Hosts, values: &[&'static str], uri: &'static str) -> bool {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(HOST, HeaderValue::from_static(value));
         }
-        hosts.check(&headers, &Uri::from_static(uri)).is_ok()
+        hosts.check(Known::of(&headers).host, &Uri::from_static(uri)).is_ok()
     }
 
     fn origin(origins: &Origins, values: &[&'static str]) -> bool {
@@ -281,7 +285,7 @@ mod tests {
         for value in values {
             headers.append(ORIGIN, HeaderValue::from_static(value));
         }
-        origins.check(&headers).is_ok()
+        origins.check(Known::of(&headers).origin).is_ok()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::headers::{PROTOCOL_VERSION, singleton};
+use super::headers::Field;
 use crate::jsonrpc::{Kind, Message, string};
 use crate::protocol::{ProtocolVersion, Served};
 use crate::rejection::Rejection;
@@ -18,8 +18,13 @@ const PROTOCOL_VERSION_NAME: &str = "MCP-Protocol-Version";
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The version that a message is read as. Requests of a modern one must agree with their headers.
-pub(super) fn version(headers: &HeaderMap, message: &Message, served: &Served) -> Result<ProtocolVersion, Rejection> {
-    let header = singleton(headers, &PROTOCOL_VERSION, PROTOCOL_VERSION_NAME);
+pub(super) fn version(
+    header: Field<'_>,
+    headers: &HeaderMap,
+    message: &Message,
+    served: &Served,
+) -> Result<ProtocolVersion, Rejection> {
+    let header = header.single(PROTOCOL_VERSION_NAME);
     let Kind::Request { method, params, .. } = message.kind() else {
         return posted(header?, served);
     };
@@ -86,7 +91,7 @@ fn modern(
     }
     let version = served.named(named).filter(|version| version.is_modern());
     let version = version.ok_or_else(|| unsupported(served, named))?;
-    if !matches!(singleton(headers, &METHOD, "Mcp-Method"), Ok(Some(value)) if value == method) {
+    if !matches!(Field::of(headers, &METHOD), Field::Once(value) if value == method) {
         return Err(Rejection::HeaderMismatch("Mcp-Method"));
     }
     let name = match method {
@@ -94,10 +99,10 @@ fn modern(
         "resources/read" => params.uri.as_deref(),
         _ => return Ok(version),
     };
-    match (singleton(headers, &NAME, "Mcp-Name"), name) {
+    match (Field::of(headers, &NAME), name) {
         // What the method makes of a call without a name is not a matter of headers.
-        (Ok(None), None) => Ok(version),
-        (Ok(Some(value)), Some(name)) if decoded(value).is_some_and(|value| value == name) => Ok(version),
+        (Field::Absent, None) => Ok(version),
+        (Field::Once(value), Some(name)) if decoded(value).is_some_and(|value| value == name) => Ok(version),
         _ => Err(Rejection::HeaderMismatch("Mcp-Name")),
     }
 }
@@ -175,9 +180,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::inbound::headers::PROTOCOL_VERSION;
     use crate::jsonrpc::RequestId;
 
     const MODERN: &str = "2026-07-28";
+
+    fn judge_in(headers: &HeaderMap, message: &Message, served: &Served) -> Result<ProtocolVersion, Rejection> {
+        version(Field::of(headers, &PROTOCOL_VERSION), headers, message, served)
+    }
 
     fn judge(headers: &[(&str, &str)], message: &Value) -> Result<ProtocolVersion, Rejection> {
         let mut map = HeaderMap::new();
@@ -186,7 +196,7 @@ mod tests {
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let message = Message::decode(Bytes::from(message.to_string())).unwrap();
-        version(&map, &message, &Served::default())
+        judge_in(&map, &message, &Served::default())
     }
 
     fn modern(method: &str, mut params: Value) -> Value {
@@ -313,7 +323,7 @@ mod tests {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
             let message = Message::decode(Bytes::from(text)).unwrap();
             let headers = HeaderMap::from_iter([(PROTOCOL_VERSION, HeaderValue::from_static(MODERN))]);
-            assert_eq!(version(&headers, &message, &Served::default()), Err(Rejection::RepeatedParam), "{params}");
+            assert_eq!(judge_in(&headers, &message, &Served::default()), Err(Rejection::RepeatedParam), "{params}");
         }
     }
 
@@ -331,7 +341,7 @@ mod tests {
             let map =
                 headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             let message = Message::decode(Bytes::from(message.to_string())).unwrap();
-            version(&map.collect(), &message, &served.iter().copied().collect())
+            judge_in(&map.collect(), &message, &served.iter().copied().collect())
         };
         let legacy_only = &ProtocolVersion::ALL[..3];
         assert_eq!(judge(legacy_only, &GOOD, &call()), Err(Rejection::UnsupportedVersion));

@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -13,12 +12,9 @@ use super::request_id::RequestId;
 /// Arrays and objects within each other, at most: what `serde_json` itself reads.
 const MAX_DEPTH: usize = 128;
 
-/// One JSON-RPC message: its envelope is read, its params are kept as they came. Its clones are the same message.
-#[derive(Clone, Debug)]
-pub(crate) struct Message(Arc<Inner>);
-
+/// One JSON-RPC message: its envelope is read, its params are kept as they came.
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Message {
     text: ByteString,
     kind: Kind,
 }
@@ -63,21 +59,21 @@ impl Message {
             false => Malformed::unreadable("Parse error: not JSON"),
         })?;
         let kind = classify(&envelope, &text)?;
-        Ok(Self(Arc::new(Inner { text, kind })))
+        Ok(Self { text, kind })
     }
 
     pub(crate) fn kind(&self) -> &Kind {
-        &self.0.kind
+        &self.kind
     }
 
     /// The body that was posted, byte for byte.
     pub(crate) fn text(&self) -> &ByteString {
-        &self.0.text
+        &self.text
     }
 
     /// Of a request or a notification.
     pub(crate) fn method(&self) -> Option<&str> {
-        match self.kind() {
+        match &self.kind {
             Kind::Notification { method, .. } | Kind::Request { method, .. } => Some(method),
             Kind::Response { .. } => None,
         }
@@ -85,7 +81,7 @@ impl Message {
 
     /// Of a request.
     pub(crate) fn request_id(&self) -> Option<&RequestId> {
-        match self.kind() {
+        match &self.kind {
             Kind::Request { id, .. } => Some(id),
             Kind::Notification { .. } | Kind::Response { .. } => None,
         }
@@ -93,7 +89,7 @@ impl Message {
 
     /// Of a request or a notification.
     pub(crate) fn params(&self) -> Option<&str> {
-        match self.kind() {
+        match &self.kind {
             Kind::Notification { params, .. } | Kind::Request { params, .. } => params.as_deref(),
             Kind::Response { .. } => None,
         }

@@ -1,3 +1,4 @@
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body::{Frame, SizeHint};
 use serde::Serialize;
+use smallvec::SmallVec;
 
 use crate::jsonrpc::{McpError, RequestId};
 
@@ -29,20 +31,18 @@ impl Answer {
 
     /// A response made of an object that has the one member `result` or `error`: it lacks `jsonrpc` and the id.
     pub(super) fn from_member(id: Option<&RequestId>, object: &Bytes) -> Self {
-        let members = object.slice(1..);
-        let copied = if members.len() <= COPIED { members.len() } else { 0 };
-        let mut head = Vec::with_capacity(64 + copied);
-        head.extend_from_slice(br#"{"jsonrpc":"2.0","#);
+        let mut head = SmallVec::<[u8; 64]>::from_slice(br#"{"jsonrpc":"2.0","#);
         if let Some(id) = id {
             head.extend_from_slice(br#""id":"#);
             write(&mut head, id);
             head.push(b',');
         }
-        if copied == members.len() {
-            head.extend_from_slice(&members);
-            return Self::whole(head.into());
+        let members = object.slice(1..);
+        if members.len() > COPIED {
+            return Self { head: head.into_vec().into(), rest: members };
         }
-        Self { head: head.into(), rest: members }
+        // Without room to spare, because `Bytes` would keep a note of it on the heap.
+        Self::whole([&head, &members[..]].concat().into())
     }
 
     /// An error response. Without an id where none could be read.
@@ -96,7 +96,7 @@ impl Answer {
 }
 
 /// Ids and errors are made of JSON values: writing them cannot fail.
-fn write(json: &mut Vec<u8>, value: &impl Serialize) {
+fn write(json: &mut impl io::Write, value: &impl Serialize) {
     if let Err(error) = serde_json::to_writer(json, value) {
         tracing::error!(%error, "a value that cannot be written");
     }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use axum::BoxError;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -11,18 +13,17 @@ use uuid::Uuid;
 use super::answer::{Answer, JSON};
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
+use crate::exchange::Exchange;
 use crate::inbound::headers::{MINTED, SESSION_ID};
 use crate::inbound::{Collect, is_media};
 use crate::jsonrpc::{Envelope, McpError, RequestId};
-use crate::protocol::ProtocolVersion;
 
 /// The request that a response must fit.
 #[derive(Debug)]
 pub(crate) struct Settle {
-    pub(crate) id: RequestId,
+    pub(crate) exchange: Arc<Exchange<Settled>>,
     /// A result opens a session.
     pub(crate) mints_session: bool,
-    pub(crate) version: ProtocolVersion,
 }
 
 impl Settle {
@@ -35,17 +36,17 @@ impl Settle {
         let (mut parts, body) = response.into_parts();
         let mark = parts.extensions.remove::<Mark>();
         if !parts.status.is_success() {
-            return refused(Some(&self.id), parts, Body::new(body), mark).await;
+            return refused(Some(self.id()), parts, Body::new(body), mark).await;
         }
         let (answer, holds) = match self.read(&parts.headers, Body::new(body), mark).await {
             Ok(read) => read,
             Err(why) => {
-                tracing::error!(id = ?self.id, why, "a handler's response does not answer its request");
+                tracing::error!(id = ?self.id(), why, "a handler's response does not answer its request");
                 (self.internal_error(), Holds::Error(McpError::INTERNAL_ERROR))
             }
         };
         parts.status = self.status(holds);
-        if self.version.is_modern() {
+        if self.exchange.version().is_modern() {
             parts.headers.remove(SESSION_ID);
         } else if self.mints_session && holds == Holds::Result && !parts.headers.contains_key(SESSION_ID) {
             parts.headers.insert(SESSION_ID, mint());
@@ -58,16 +59,20 @@ impl Settle {
         Settled::Answer(self.internal_error(), HttpResponse::new(()).into_parts().0)
     }
 
+    fn id(&self) -> &RequestId {
+        &self.exchange.key().id
+    }
+
     fn internal_error(&self) -> Answer {
-        Answer::error(Some(&self.id), &McpError::internal_error("Internal error"))
+        Answer::error(Some(self.id()), &McpError::internal_error("Internal error"))
     }
 
     /// Revision 2026-07-28, *Protocol Version Header* and *Server Validation*; before it, an error is a 200 like others.
     fn status(&self, holds: Holds) -> StatusCode {
         match holds {
-            Holds::Error(McpError::METHOD_NOT_FOUND) if self.version.is_modern() => StatusCode::NOT_FOUND,
+            Holds::Error(McpError::METHOD_NOT_FOUND) if self.exchange.version().is_modern() => StatusCode::NOT_FOUND,
             Holds::Error(McpError::HEADER_MISMATCH | McpError::MISSING_CAPABILITY | McpError::UNSUPPORTED_VERSION)
-                if self.version.is_modern() =>
+                if self.exchange.version().is_modern() =>
             {
                 StatusCode::BAD_REQUEST
             }
@@ -84,7 +89,7 @@ impl Settle {
         }
         let json = Collect::new(body, usize::MAX).await.map_err(|_| "its body broke off")?;
         match mark.filter(|mark| mark.is_of(&json)) {
-            Some(mark) => Ok((Answer::from_member(Some(&self.id), &json), mark.holds)),
+            Some(mark) => Ok((Answer::from_member(Some(self.id()), &json), mark.holds)),
             None => self.recognise(json),
         }
     }
@@ -110,13 +115,13 @@ impl Settle {
         };
         if envelope.jsonrpc.is_none() && envelope.id.is_none() {
             let object = json.slice_ref(text.trim_ascii_start().as_bytes());
-            return Ok((Answer::from_member(Some(&self.id), &object), holds));
+            return Ok((Answer::from_member(Some(self.id()), &object), holds));
         }
         if !envelope.is_version_2() {
             return Err("its jsonrpc is not \"2.0\"");
         }
         match envelope.id.and_then(|id| RequestId::from_json(id.get())) {
-            Some(id) if id == self.id => Ok((Answer::whole(json), holds)),
+            Some(id) if id == *self.id() => Ok((Answer::whole(json), holds)),
             _ => Err("it has another id"),
         }
     }
