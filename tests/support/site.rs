@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
 use super::probe::{plain, polite};
-use super::{Answer, BOUND, Connection, Outcomes, Post, Probe};
+use super::{Answer, BOUND, Connection, Events, Outcomes, Post, Probe};
 
 /// A server within the test, without sockets: for tests that hold the clock.
 #[derive(Debug)]
@@ -64,6 +64,13 @@ impl Site {
     /// The same on a task of its own.
     pub(crate) fn begin(&self, request: &Post) -> Asked {
         Asked::new(self.asking(request))
+    }
+
+    /// The head of the response, with a body that is read event by event.
+    pub(crate) async fn open(&self, request: &Post) -> Events {
+        let response = self.app.clone().oneshot(request.request()).await.expect("the layer does not fail");
+        // Longer than any timer here. On a clock that is held this passes at once.
+        Events::of(response, Duration::from_secs(3_600))
     }
 
     fn asking(&self, request: &Post) -> impl Future<Output = Answer> + use<> {
