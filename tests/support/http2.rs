@@ -12,6 +12,7 @@ use super::{Answer, BOUND, Live, Post};
 
 pub(crate) async fn connect(live: &Live) -> SendRequest<Body> {
     let stream = TcpStream::connect(live.address).await.expect("a connection");
+    stream.set_nodelay(true).expect("TCP_NODELAY");
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
     tokio::spawn(connection);
     sender

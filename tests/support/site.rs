@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{MethodRouter, post};
+use axum::serve::ListenerExt;
 use mcp_layer::{McpLayer, McpServer, McpServerBuilder};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinHandle, yield_now};
@@ -102,6 +103,7 @@ impl Site {
     pub(crate) async fn listen(self) -> Live {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
+        let listener = listener.tap_io(|stream| stream.set_nodelay(true).expect("TCP_NODELAY"));
         let app = self.app.clone();
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("serves") });
         Live { address, serving: serving.abort_handle(), site: self }
