@@ -83,6 +83,12 @@ impl Probe {
         assert!(found, "never {line:?}: {:?}", self.log());
     }
 
+    /// Waits until this handler has been dropped, however long that takes.
+    pub(crate) async fn until_dropped(&self, name: &str) {
+        let (mut log, line) = (self.log.subscribe(), format!("dropped {name}"));
+        drop(log.wait_for(|log| log.contains(&line)).await.expect("the probe is there"));
+    }
+
     async fn handle(self: Arc<Self>, message: McpMessage, notifier: Notifier, token: Option<Cancellation>) -> Response {
         let wishes: Wishes = message.params().unwrap_or_default();
         if !message.is_request() {
