@@ -101,12 +101,17 @@ impl Site {
 
     /// The same server, on a socket.
     pub(crate) async fn listen(self) -> Live {
+        self.listen_until(std::future::pending()).await.0
+    }
+
+    /// The same with axum's graceful shutdown. The task ends when `serve` returns.
+    pub(crate) async fn listen_until(self, stop: impl Future<Output = ()> + Send + 'static) -> (Live, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let listener = listener.tap_io(|stream| stream.set_nodelay(true).expect("TCP_NODELAY"));
-        let app = self.app.clone();
-        let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("serves") });
-        Live { address, serving: serving.abort_handle(), site: self }
+        let serve = axum::serve(listener, self.app.clone()).with_graceful_shutdown(stop);
+        let serving = tokio::spawn(async move { serve.await.expect("serves") });
+        (Live { address, serving: serving.abort_handle(), site: self }, serving)
     }
 }
 
