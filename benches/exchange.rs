@@ -67,7 +67,7 @@ fn park_and_cancel(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(|| requests.next()).bench_values(|(key, request)| {
         let mut guard = park(&in_flight, key.clone(), request, std::future::pending());
         assert!(poll(&mut guard).is_pending());
-        in_flight.cancel(&key, None);
+        in_flight.cancel(&key, None, None);
         match poll(&mut guard) {
             Poll::Ready(Completion::Ended(end)) if end.outcome == Outcome::Cancelled => {}
             other => panic!("{other:?}"),

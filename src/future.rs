@@ -175,11 +175,15 @@ where
                     }
                 }
                 StateProject::Unanswered { handler } => {
-                    if let Poll::Ready(handled) = Pin::new(handler).poll(cx) {
+                    if let Poll::Ready(handled) = Pin::new(&mut *handler).poll(cx) {
                         let response = handled.map_or_else(|_panicked| accepted(), Settled::into_response);
                         break response.map(|body| passing(body, shared.in_flight.lifecycle()));
                     }
-                    ready!(waiting(this.waiting).poll_timer(|| Some(Instant::now() + ACCEPTED_AFTER), cx));
+                    let patience = handler.timeout().map_or(ACCEPTED_AFTER, |timeout| timeout.min(ACCEPTED_AFTER));
+                    let at = || Some(Instant::now() + patience);
+                    if waiting(this.waiting).poll_timer(at, cx).is_pending() {
+                        ready!(waiting(this.waiting).poll_shutdown(|| shared.in_flight.lifecycle().down(), cx));
+                    }
                     // What is left of the handler goes to the background.
                     break accepted();
                 }
@@ -214,7 +218,10 @@ fn poll_body(
             if waiting(waits).poll_timer(at, cx).is_ready() {
                 return Poll::Ready(Err(Rejection::BodyTimeout(gate.body_timeout)));
             }
-            ready!(waiting(waits).poll_shutdown(|| shared.in_flight.lifecycle().draining(), cx));
+            let lifecycle = shared.in_flight.lifecycle();
+            // What begins while the server drains may be a cancel, so it has time to be sent.
+            let shutdown = || if lifecycle.is_draining() { lifecycle.down() } else { lifecycle.draining() };
+            ready!(waiting(waits).poll_shutdown(shutdown, cx));
             Err(Refused::ShuttingDown.into())
         }
     })

@@ -20,15 +20,24 @@ pub(crate) fn completed(
     accepts: Accepts,
     shared: &Shared,
 ) -> Response {
-    let streams = !accepts.json || (accepts.event_stream && exchange.has_notes());
-    let own = match completion {
+    let has_notes = accepts.event_stream && exchange.has_notes();
+    let streams = match &completion {
+        Completion::Replied(Ok(Settled::Passed(_))) => false,
         // A status that is no success says more than the form that was asked for.
-        Completion::Replied(Ok(Settled::Passed(response))) => {
-            return response.map(|body| passing(body, shared.in_flight.lifecycle()));
-        }
-        Completion::Replied(Ok(settled)) if !streams || !settled.is_success() => return settled.into_response(),
-        Completion::Replied(Ok(ref settled)) => settled.head().cloned(),
-        _ if !streams => return answer(&completion, exchange, shared).into_response(),
+        Completion::Replied(Ok(settled)) => has_notes || (!accepts.json && settled.is_success()),
+        Completion::Replied(Err(_)) | Completion::Ended(_) => has_notes || !accepts.json,
+    };
+    if !streams {
+        exchange.close_notes();
+        return match completion {
+            Completion::Replied(Ok(settled)) => {
+                settled.into_response().map(|body| passing(body, shared.in_flight.lifecycle()))
+            }
+            completion => answer(&completion, exchange, shared).into_response(),
+        };
+    }
+    let own = match &completion {
+        Completion::Replied(Ok(settled)) => settled.head().cloned(),
         _ => None,
     };
     let keeps_notes = matches!(completion, Completion::Replied(_));

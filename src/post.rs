@@ -114,7 +114,11 @@ where
 fn cancel(caller: Caller, message: &Message, shared: &Shared) -> bool {
     let Some(cancel) = cancel_of(message) else { return false };
     let reason = cancel.reason.as_deref().map(|reason| shortened(reason, LONGEST_REASON));
-    let found = shared.in_flight.cancel(&Key { caller, id: cancel.id.clone() }, reason.map(Arc::from));
+    let found = shared.in_flight.cancel(
+        &Key { caller, id: cancel.id.clone() },
+        caller.without_session(),
+        reason.map(Arc::from),
+    );
     let reason = reason.map(|reason| shortened(reason, LONGEST_LOGGED));
     tracing::debug!(id = ?cancel.id, ?reason, ?found, "notifications/cancelled");
     true

@@ -352,7 +352,8 @@ impl McpServerBuilder {
         McpServer {
             shared: Arc::new(Shared {
                 cancel_code: self.cancel_code,
-                discards: Background::new(MOST_DISCARDS, in_flight.lifecycle()),
+                // They end by themselves, and those of a shutdown are the last.
+                discards: Background::new(MOST_DISCARDS, &Arc::default()),
                 gate: self.gate,
                 identify: self.identify,
                 in_flight,

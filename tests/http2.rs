@@ -6,35 +6,12 @@ mod support;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Request, Version};
-use http_body_util::BodyExt;
-use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http::Request;
 use mcp_layer::{McpLayer, Outcome};
 use serde_json::json;
-use tokio::net::TcpStream;
 
-use support::{Answer, CANCELLED, INVALID_REQUEST, Live, Post, Site, call, cancel, held, post};
-
-async fn connect(live: &Live) -> SendRequest<Body> {
-    let stream = TcpStream::connect(live.address).await.unwrap();
-    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
-    sender
-}
-
-fn to(authority: &str, path: &str, request: &Post) -> Request<Body> {
-    let mut request = request.request();
-    *request.version_mut() = Version::HTTP_2;
-    *request.uri_mut() = format!("http://{authority}{path}").parse().unwrap();
-    request
-}
-
-async fn ask(sender: &SendRequest<Body>, request: Request<Body>) -> Answer {
-    let (parts, body) = sender.clone().send_request(request).await.unwrap().into_parts();
-    let body: Bytes = body.collect().await.unwrap().to_bytes();
-    Answer { status: parts.status.as_u16(), headers: parts.headers, body }
-}
+use support::http2::{ask, connect, to};
+use support::{CANCELLED, INVALID_REQUEST, Live, Post, Site, call, cancel, held, post};
 
 fn quick() -> Post {
     post(call("1", &json!({})))

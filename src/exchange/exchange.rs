@@ -1,3 +1,4 @@
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -21,10 +22,14 @@ pub(crate) struct Exchange<T> {
     asked: AtomicBool,
     fired: Notify,
     notes: OnceLock<Box<Notes>>,
+    /// The handler can send notes, so whoever ends their way must tell it.
+    takes_notes: AtomicBool,
     /// The head of a stream is on its way: from here on the body waits for notes, not the driver.
     streams: AtomicBool,
     /// The handler's request points back here: every way out takes the handler away.
     handler: Mutex<Option<Running<T>>>,
+    /// It has a place among the limits.
+    has_place: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -41,6 +46,10 @@ pub(crate) struct End {
     pub(crate) reason: Option<Arc<str>>,
 }
 
+/// The handler is being polled.
+#[derive(Debug)]
+pub(super) struct Busy;
+
 impl<T> Exchange<T> {
     /// The key is the request's caller and id.
     pub(crate) fn new(key: Key, request: Message, version: ProtocolVersion) -> Self {
@@ -51,8 +60,10 @@ impl<T> Exchange<T> {
             asked: AtomicBool::new(false),
             fired: Notify::const_new(),
             notes: OnceLock::new(),
+            takes_notes: AtomicBool::new(false),
             streams: AtomicBool::new(false),
             handler: Mutex::new(None),
+            has_place: AtomicBool::new(true),
             state: Mutex::default(),
         }
     }
@@ -102,6 +113,18 @@ impl<T> Exchange<T> {
     /// The notes of a reply that is, or becomes, a stream.
     pub(crate) fn notes(&self) -> &Notes {
         self.notes.get_or_init(Box::default)
+    }
+
+    /// Nobody reads notes any more.
+    pub(crate) fn close_notes(&self) {
+        if self.takes_notes.load(Ordering::Relaxed) {
+            self.notes().close();
+        }
+    }
+
+    /// The handler can send notes.
+    pub(crate) fn take_notes(&self) {
+        self.takes_notes.store(true, Ordering::Relaxed);
     }
 
     /// A note waits, so the reply must be a stream.
@@ -165,10 +188,13 @@ impl<T> Exchange<T> {
     }
 
     pub(super) fn poll_handler(&self, cx: &mut Context<'_>) -> Poll<Result<T, Panicked>> {
-        match &mut *lock(&self.handler) {
-            Some(handler) => std::pin::Pin::new(handler).poll(cx),
-            None => Poll::Pending,
+        let mut slot = lock(&self.handler);
+        let Some(handler) = &mut *slot else { return Poll::Pending };
+        let polled = Pin::new(handler).poll(cx);
+        if polled.is_ready() {
+            *slot = None;
         }
+        polled
     }
 
     /// Sees the end, or is woken by it.
@@ -184,8 +210,13 @@ impl<T> Exchange<T> {
         Poll::Pending
     }
 
-    /// The handler, unless it is being polled at this moment: then its driver sees the end right after.
-    pub(super) fn take_handler(&self) -> Option<Running<T>> {
-        try_lock(&self.handler)?.take()
+    /// The handler, if there is one. `Err` if it is being polled at this moment: then its driver sees the end right after.
+    pub(super) fn take_handler(&self) -> Result<Option<Running<T>>, Busy> {
+        try_lock(&self.handler).map(|mut handler| handler.take()).ok_or(Busy)
+    }
+
+    /// Says once that the place among the limits is to be given back.
+    pub(super) fn give_up_place(&self) -> bool {
+        self.has_place.swap(false, Ordering::Relaxed)
     }
 }

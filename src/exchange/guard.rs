@@ -110,7 +110,7 @@ impl<T: Send + 'static> Drop for Guard<T> {
         match self.driven_by {
             DrivenBy::Nobody => {}
             DrivenBy::Client if carries_on() => {
-                self.exchange.notes().close();
+                self.exchange.close_notes();
                 self.in_flight.detach(Self {
                     in_flight: Arc::clone(&self.in_flight),
                     exchange: Arc::clone(&self.exchange),
@@ -119,6 +119,7 @@ impl<T: Send + 'static> Drop for Guard<T> {
                 });
             }
             DrivenBy::Background | DrivenBy::Client => {
+                self.exchange.close_notes();
                 self.in_flight.end(&self.exchange, Outcome::Disconnected);
                 // Whoever ended it may have found the handler busy with its last poll.
                 self.in_flight.dispose_of_handler(&self.exchange);

@@ -62,8 +62,8 @@ impl<T: Send + 'static> InFlight<T> {
             limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             in_grace: Background::new(MOST_IN_GRACE, &lifecycle),
-            detached: Background::new(options.max_parked, &lifecycle),
-            unanswered: Background::new(options.max_parked, &lifecycle),
+            detached: Background::new(usize::MAX, &lifecycle),
+            unanswered: Background::new(usize::MAX, &lifecycle),
             lifecycle,
             options,
         }
@@ -114,7 +114,7 @@ impl<T: Send + 'static> InFlight<T> {
         exchange.start(handler);
         if !self.table.insert(exchange, self.options.duplicate_id == DuplicateId::Reject) {
             drop(exchange.take_handler());
-            self.limits.leave(exchange.key().caller);
+            self.leave(exchange);
             return Err(Refused::Duplicate);
         }
         let guard = Guard::new(Arc::clone(self), Arc::clone(exchange));
@@ -130,19 +130,27 @@ impl<T: Send + 'static> InFlight<T> {
         Ok(guard)
     }
 
-    /// `notifications/cancelled` names this key.
-    pub(crate) fn cancel(&self, key: &Key, reason: Option<Arc<str>>) -> Found {
+    /// `notifications/cancelled` names this key. A modern request ignores the session that its client may send all the
+    /// same, so it is looked for without it.
+    pub(crate) fn cancel(&self, key: &Key, sessionless: Option<Caller>, reason: Option<Arc<str>>) -> Found {
         if self.options.strict_callers && key.caller.is_anonymous() {
             return Found::Spared;
         }
         let end = End { outcome: Outcome::Cancelled, reason };
-        match self.cancel_parked(key, &end) {
+        let found = match (self.cancel_parked(key, &end, |_| true), sessionless) {
+            (Found::Nothing, Some(caller)) => {
+                let key = Key { caller, id: key.id.clone() };
+                self.cancel_parked(&key, &end, |exchange| exchange.version().is_modern())
+            }
+            (found, _) => found,
+        };
+        match found {
             Found::Nothing if self.early.keep(key, &end, Instant::now()) => {}
             found => return found,
         }
         // The request may have been parked since it was not found. It looked for a kept cancel after it was parked, so
         // one of the two sees the other.
-        match self.cancel_parked(key, &end) {
+        match self.cancel_parked(key, &end, |_| true) {
             Found::Nothing => Found::Remembered,
             found => {
                 self.early.take(key, Instant::now);
@@ -151,9 +159,10 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    fn cancel_parked(&self, key: &Key, end: &End) -> Found {
+    fn cancel_parked(&self, key: &Key, end: &End, is_meant: impl Fn(&Exchange<T>) -> bool) -> Found {
         let (mut known, mut found) = (false, 0);
         let ended = self.table.end_chosen(key, end, |slots| {
+            slots.retain(|parked| is_meant(parked));
             known = !slots.is_empty();
             slots.retain(|parked| self.may_cancel(parked));
             found = slots.len();
@@ -217,11 +226,10 @@ impl<T: Send + 'static> InFlight<T> {
     /// What is left to do once the table has let go of an exchange, in the order of who waits for it.
     fn after_end(&self, exchange: &Exchange<T>, end: &End) {
         exchange.announce_end();
-        if end.outcome != Outcome::Replied {
-            self.dispose_of_handler(exchange);
+        match end.outcome {
+            Outcome::Replied => self.leave(exchange),
+            _ => self.dispose_of_handler(exchange),
         }
-        self.limits.leave(exchange.key().caller);
-        self.lifecycle.tell_ended();
         if let Some(observer) = &self.options.observer {
             let (id, method) = (&exchange.key().id, exchange.method());
             let ended = Ended { id, method, outcome: end.outcome, version: exchange.version() };
@@ -233,10 +241,22 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// A handler that took the token has been asked, and gets time to stop. Any other one is dropped.
     pub(super) fn dispose_of_handler(&self, exchange: &Exchange<T>) {
-        let Some(handler) = exchange.take_handler() else { return };
-        if exchange.is_asked() && !self.options.cancel_grace.is_zero() {
+        let Ok(handler) = exchange.take_handler() else { return };
+        if let Some(handler) = handler
+            && exchange.is_asked()
+            && !self.options.cancel_grace.is_zero()
+        {
             let grace = self.options.cancel_grace;
             self.in_grace.spawn(async move { drop(timeout(grace, handler).await) });
+        }
+        self.leave(exchange);
+    }
+
+    /// Gives the place of an exchange back that has ended, once its handler is no longer at work in it.
+    fn leave(&self, exchange: &Exchange<T>) {
+        if exchange.give_up_place() {
+            self.limits.leave(exchange.key().caller);
+            self.lifecycle.tell_ended();
         }
     }
 
@@ -255,7 +275,7 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// The client of a stream is gone.
     pub(crate) fn depart(&self, exchange: &Arc<Exchange<T>>) {
-        exchange.notes().close();
+        exchange.close_notes();
         if self.departure(exchange.version()) == Departure::Cancel {
             self.end(exchange, Outcome::Disconnected);
         }

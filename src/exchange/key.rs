@@ -25,6 +25,11 @@ impl Caller {
         self.owner.is_none() && !self.has_session
     }
 
+    /// The same without its session, if it has one.
+    pub(crate) fn without_session(self) -> Option<Self> {
+        self.has_session.then(|| Self { scope: self.owner.unwrap_or(0), owner: self.owner, has_session: false })
+    }
+
     /// Within a session ids are never reused (MCP, *Requests*), so a cancel can be kept for a request that is late.
     pub(super) fn has_session(self) -> bool {
         self.has_session

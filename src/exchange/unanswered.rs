@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::in_flight::InFlight;
 use super::key::Caller;
@@ -16,6 +16,8 @@ use super::running::{Panicked, Running};
 pub(crate) struct Unanswered<T: Send + 'static> {
     at_work: Option<AtWork<T>>,
     timeout: Option<Duration>,
+    /// Not looked at before somebody has to wait.
+    since: Option<Instant>,
 }
 
 /// The handler, and its place among the limits.
@@ -39,7 +41,12 @@ impl<T: Send + 'static> Unanswered<T> {
         handler: Running<T>,
         timeout: Option<Duration>,
     ) -> Self {
-        Self { at_work: Some(AtWork { handler, place: Place { in_flight, caller } }), timeout }
+        Self { at_work: Some(AtWork { handler, place: Place { in_flight, caller } }), timeout, since: None }
+    }
+
+    /// How long the handler may take.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 }
 
@@ -49,8 +56,9 @@ impl<T: Send + 'static> Future for Unanswered<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(AtWork { handler, .. }) = &mut self.at_work else { return Poll::Pending };
         let polled = Pin::new(handler).poll(cx);
-        if polled.is_ready() {
-            self.at_work = None;
+        match &polled {
+            Poll::Ready(_) => self.at_work = None,
+            Poll::Pending => drop(self.since.get_or_insert_with(Instant::now)),
         }
         polled
     }
@@ -59,7 +67,8 @@ impl<T: Send + 'static> Future for Unanswered<T> {
 impl<T: Send + 'static> Drop for Unanswered<T> {
     fn drop(&mut self) {
         if let Some(AtWork { handler, place }) = self.at_work.take() {
-            let within = self.timeout.unwrap_or(Duration::MAX);
+            let waited = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+            let within = self.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(waited));
             let in_flight = Arc::clone(&place.in_flight);
             in_flight.detach_unanswered(async move {
                 let _place = place;

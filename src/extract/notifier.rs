@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::McpError;
+use crate::jsonrpc::{McpError, one_line};
 
 /// Sends notifications to the client while its request is at work, ahead of the answer.
 ///
@@ -84,7 +84,8 @@ impl Notifier {
 }
 
 fn written(method: &str, params: impl Serialize) -> Result<String, McpError> {
-    serde_json::to_string(&Notification { jsonrpc: "2.0", method, params })
+    serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params })
+        .map(one_line)
         .map_err(|error| McpError::internal_error(format!("a notification cannot be written: {error}")))
 }
 
@@ -111,8 +112,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Notifier {
 
         let context = Context::of(parts)?;
         let params: Params = context.subject.message().params_as().unwrap_or_default();
+        let exchange = context.subject.exchange().filter(|_| context.streams).cloned();
+        if let Some(exchange) = &exchange {
+            exchange.take_notes();
+        }
         Ok(Self {
-            exchange: context.subject.exchange().filter(|_| context.streams).cloned(),
+            exchange,
             // MCP: a string or an integer.
             progress_token: params.meta.progress_token.filter(|token| !token.get().starts_with(['{', '[', 't', 'f'])),
         })

@@ -86,12 +86,12 @@ fn modern(
     if !params.has_capabilities {
         return Err(Rejection::InvalidMeta("io.modelcontextprotocol/clientCapabilities"));
     }
-    if version.is_none_or(|value| value != named) {
+    if !version.is_some_and(|value| is(value, named)) {
         return Err(Rejection::HeaderMismatch(PROTOCOL_VERSION_NAME));
     }
     let version = served.named(named).filter(|version| version.is_modern());
     let version = version.ok_or_else(|| unsupported(served, named))?;
-    if !matches!(Field::of(headers, &METHOD), Field::Once(value) if value == method) {
+    if !matches!(Field::of(headers, &METHOD), Field::Once(value) if is(value, method)) {
         return Err(Rejection::HeaderMismatch("Mcp-Method"));
     }
     let name = match method {
@@ -109,6 +109,11 @@ fn modern(
 
 fn unsupported(served: &Served, requested: &str) -> Rejection {
     Rejection::UnsupportedModernVersion { supported: served.names(), requested: requested.to_owned() }
+}
+
+/// A header's value, of characters that one may have, is this text.
+fn is(value: &HeaderValue, text: &str) -> bool {
+    value.to_str().is_ok_and(|value| value == text)
 }
 
 /// A header's value as its client meant it (*Value Encoding*). `None` if it has characters that no header may have.

@@ -2,11 +2,13 @@
 
 mod envelope;
 mod error;
+mod line;
 mod message;
 mod request_id;
 
 pub(crate) use self::envelope::{Envelope, string};
 pub use self::error::McpError;
 pub(crate) use self::error::shortened;
+pub(crate) use self::line::one_line;
 pub(crate) use self::message::{Kind, Malformed, Message};
 pub use self::request_id::RequestId;

@@ -12,13 +12,15 @@ use super::{Answer, BOUND, Post};
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
+    /// What has been read of the next event.
+    begun: String,
 }
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("a connection");
         stream.set_nodelay(true).expect("TCP_NODELAY");
-        Self { stream: BufReader::new(stream) }
+        Self { stream: BufReader::new(stream), begun: String::new() }
     }
 
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -42,7 +44,51 @@ impl Connection {
         assert!(rest.is_ok_and(<[u8]>::is_empty), "more was sent");
     }
 
+    /// The head of a response whose body is read event by event.
+    pub(crate) async fn head(&mut self) -> Answer {
+        timeout(BOUND, self.read_head()).await.expect("a head in time")
+    }
+
+    /// The next event of a stream, or the next comment, without the empty line that ends it.
+    pub(crate) async fn event(&mut self) -> String {
+        timeout(BOUND, self.read_event()).await.expect("an event in time").expect("an event, not the end")
+    }
+
+    /// The stream ends as a chunked body does, and nothing comes before.
+    pub(crate) async fn end_of_stream(&mut self) {
+        assert_eq!(timeout(BOUND, self.read_event()).await.expect("an end in time"), None);
+    }
+
+    async fn read_event(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.begun.find("\n\n") {
+                let rest = self.begun.split_off(end + 2);
+                let mut event = std::mem::replace(&mut self.begun, rest);
+                event.truncate(end);
+                return Some(event);
+            }
+            let chunk = self.chunk().await;
+            if chunk.is_empty() {
+                assert_eq!(self.begun, "", "half an event");
+                return None;
+            }
+            self.begun.push_str(std::str::from_utf8(&chunk).expect("UTF-8"));
+        }
+    }
+
     async fn read(&mut self) -> Answer {
+        let mut answer = self.read_head().await;
+        let headers = &answer.headers;
+        answer.body = match headers.get("content-length") {
+            _ if answer.status == 100 => Bytes::new(),
+            _ if headers.contains_key("transfer-encoding") => self.chunks().await,
+            Some(length) => self.exactly(length.to_str().expect("a number").parse().expect("a number")).await,
+            None => Bytes::new(),
+        };
+        answer
+    }
+
+    async fn read_head(&mut self) -> Answer {
         let status_line = self.line().await;
         let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.unwrap_or_else(|| panic!("no status line: {status_line:?}"));
@@ -53,26 +99,27 @@ impl Connection {
             let name: HeaderName = name.parse().expect("a name");
             headers.append(name, HeaderValue::from_str(value).expect("a value"));
         }
-        let body = match headers.get("content-length") {
-            _ if status == 100 => Bytes::new(),
-            _ if headers.contains_key("transfer-encoding") => self.chunks().await,
-            Some(length) => self.exactly(length.to_str().expect("a number").parse().expect("a number")).await,
-            None => Bytes::new(),
-        };
-        Answer { status, headers, body }
+        Answer { status, headers, body: Bytes::new() }
     }
 
     async fn chunks(&mut self) -> Bytes {
         let mut body = Vec::new();
         loop {
-            let line = self.line().await;
-            let size = usize::from_str_radix(&line, 16).unwrap_or_else(|_| panic!("no chunk size: {line:?}"));
-            body.extend_from_slice(&self.exactly(size).await);
-            assert_eq!(self.line().await, "");
-            if size == 0 {
+            let chunk = self.chunk().await;
+            body.extend_from_slice(&chunk);
+            if chunk.is_empty() {
                 return body.into();
             }
         }
+    }
+
+    /// The next chunk; the last one is empty.
+    async fn chunk(&mut self) -> Bytes {
+        let line = self.line().await;
+        let size = usize::from_str_radix(&line, 16).unwrap_or_else(|_| panic!("no chunk size: {line:?}"));
+        let chunk = self.exactly(size).await;
+        assert_eq!(self.line().await, "");
+        chunk
     }
 
     async fn exactly(&mut self, length: usize) -> Bytes {

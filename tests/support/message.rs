@@ -16,7 +16,7 @@ pub(crate) fn initialize(id: &str, params: &Value) -> String {
     request(id, "initialize", params)
 }
 
-fn request(id: &str, method: &str, params: &Value) -> String {
+pub(crate) fn request(id: &str, method: &str, params: &Value) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
 }
 
@@ -26,6 +26,20 @@ pub(crate) fn cancel(id: &str) -> String {
 
 pub(crate) fn cancel_because(id: &str, reason: &Value) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)
+}
+
+pub(crate) const MODERN: &str = "2026-07-28";
+
+/// A request of revision 2026-07-28: its `_meta` and its headers say the same.
+pub(crate) fn modern(id: &str, method: &str, params: &Value) -> Post {
+    let mut params = params.clone();
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    let post = post(request(id, method, &params)).with("mcp-protocol-version", MODERN).and("mcp-method", method);
+    match params["name"].as_str().or(params["uri"].as_str()) {
+        Some(name) => post.and("mcp-name", name),
+        None => post,
+    }
 }
 
 /// A request as it goes over the wire, or into a service.

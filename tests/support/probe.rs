@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use mcp_layer::{Cancellation, Ended, McpError, McpMessage, Observer, Outcome, Reply};
+use mcp_layer::{Cancellation, Ended, McpError, McpMessage, Notifier, Observer, Outcome, Reply};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -20,6 +20,10 @@ struct Wishes {
     gate: Option<String>,
     /// Then, if the token has fired, for this one.
     stays_for: Option<String>,
+    /// Sends these first.
+    notes: Vec<Value>,
+    /// Sends these after the gate.
+    then_notes: Vec<Value>,
     fail: bool,
     panic: bool,
     status: Option<u16>,
@@ -79,7 +83,13 @@ impl Probe {
         assert!(found, "never {line:?}: {:?}", self.log());
     }
 
-    async fn handle(self: Arc<Self>, message: McpMessage, token: Option<Cancellation>) -> Response {
+    /// Waits until this handler has been dropped, however long that takes.
+    pub(crate) async fn until_dropped(&self, name: &str) {
+        let (mut log, line) = (self.log.subscribe(), format!("dropped {name}"));
+        drop(log.wait_for(|log| log.contains(&line)).await.expect("the probe is there"));
+    }
+
+    async fn handle(self: Arc<Self>, message: McpMessage, notifier: Notifier, token: Option<Cancellation>) -> Response {
         let wishes: Wishes = message.params().unwrap_or_default();
         if !message.is_request() {
             self.note(format!("heard {}", message.as_str()));
@@ -87,6 +97,7 @@ impl Probe {
         let name = message.id().map_or_else(|| message.method().to_owned(), ToString::to_string);
         self.note(format!("started {name}"));
         let mut at_work = AtWork { probe: Arc::clone(&self), name: name.clone(), returns: false };
+        send(&notifier, wishes.notes).await;
         if let Some(gate) = &wishes.gate {
             tokio::select! {
                 () = self.pass(gate) => {}
@@ -99,6 +110,7 @@ impl Probe {
                 }
             }
         }
+        send(&notifier, wishes.then_notes).await;
         assert!(!wishes.panic, "a secret of the handler");
         at_work.returns = true;
         match wishes.status {
@@ -107,6 +119,21 @@ impl Probe {
             None => Reply(json!({ "text": wishes.text })).into_response(),
         }
     }
+}
+
+async fn send(notifier: &Notifier, notes: Vec<Value>) {
+    for note in notes {
+        notifier.notify("notifications/message", message_params(&note)).await.expect("it is JSON");
+    }
+}
+
+fn message_params(data: &Value) -> Value {
+    json!({ "level": "info", "data": data })
+}
+
+/// A note of the probe's, as it is to stand on the wire.
+pub(crate) fn note(data: &Value) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{}}}"#, message_params(data))
 }
 
 async fn fired(token: Option<&Cancellation>) -> Outcome {
@@ -135,13 +162,18 @@ impl Drop for AtWork {
 }
 
 /// A handler that does not take the token.
-pub(crate) async fn plain(State(probe): State<Arc<Probe>>, message: McpMessage) -> Response {
-    probe.handle(message, None).await
+pub(crate) async fn plain(State(probe): State<Arc<Probe>>, notifier: Notifier, message: McpMessage) -> Response {
+    probe.handle(message, notifier, None).await
 }
 
 /// A handler that takes the token.
-pub(crate) async fn polite(State(probe): State<Arc<Probe>>, token: Cancellation, message: McpMessage) -> Response {
-    probe.handle(message, Some(token)).await
+pub(crate) async fn polite(
+    State(probe): State<Arc<Probe>>,
+    token: Cancellation,
+    notifier: Notifier,
+    message: McpMessage,
+) -> Response {
+    probe.handle(message, notifier, Some(token)).await
 }
 
 /// The outcomes of all exchanges, in the order of their ends.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{MethodRouter, post};
+use axum::serve::ListenerExt;
 use mcp_layer::{McpLayer, McpServer, McpServerBuilder};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinHandle, yield_now};
@@ -14,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
 use super::probe::{plain, polite};
-use super::{Answer, BOUND, Connection, Outcomes, Post, Probe};
+use super::{Answer, BOUND, Connection, Events, Outcomes, Post, Probe};
 
 /// A server within the test, without sockets: for tests that hold the clock.
 #[derive(Debug)]
@@ -67,6 +68,13 @@ impl Site {
         Asked::new(self.asking(request))
     }
 
+    /// The head of the response, with a body that is read event by event.
+    pub(crate) async fn open(&self, request: &Post) -> Events {
+        let response = self.app.clone().oneshot(request.request()).await.expect("the layer does not fail");
+        // Longer than any timer here. On a clock that is held this passes at once.
+        Events::of(response, Duration::from_secs(3_600))
+    }
+
     fn asking(&self, request: &Post) -> impl Future<Output = Answer> + use<> {
         let response = self.app.clone().oneshot(request.request());
         async { Answer::of(response.await.expect("the layer does not fail")).await }
@@ -80,17 +88,23 @@ impl Site {
 
     /// The same server, on a socket.
     pub(crate) async fn listen(self) -> Live {
+        self.listen_until(std::future::pending()).await.0
+    }
+
+    /// The same with axum's graceful shutdown. The task ends when `serve` returns.
+    pub(crate) async fn listen_until(self, stop: impl Future<Output = ()> + Send + 'static) -> (Live, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let app = self.app.clone();
-        let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("serves") });
-        Live { address, serving: serving.abort_handle(), site: self }
+        let listener = listener.tap_io(|stream| stream.set_nodelay(true).expect("TCP_NODELAY"));
+        let serve = axum::serve(listener, self.app.clone()).with_graceful_shutdown(stop);
+        let serving = tokio::spawn(async move { serve.await.expect("serves") });
+        (Live { address, serving: serving.abort_handle(), site: self }, serving)
     }
 }
 
 /// Waits for what nothing tells of. The clock stands still over it, unless something is wrong or a socket is between.
 #[track_caller]
-pub(crate) fn until(done: impl Fn() -> bool) -> impl Future<Output = ()> {
+pub(crate) fn until(mut done: impl FnMut() -> bool) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
         let began = std::time::Instant::now();
