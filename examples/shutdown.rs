@@ -38,10 +38,11 @@ async fn main() -> std::io::Result<()> {
             _ = terminate.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
-        // axum takes no new connections, the layer no new requests.
-        stop.send(()).ok();
+        // New requests get 503 from now on. Connections are still taken, because cancels still work.
         server.shutdown(DRAIN).await;
-        // Everybody has an answer. Who does not read it, or never finished asking, is not waited for.
+        // Everybody has an answer. axum sends what is on its way; who does not read it, or never finished asking, is not
+        // waited for.
+        stop.send(()).ok();
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
     tokio::select! {

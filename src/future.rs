@@ -32,6 +32,8 @@ use crate::server::Shared;
 
 /// The client of a notification waits for its handler this long.
 const ACCEPTED_AFTER: Duration = Duration::from_secs(1);
+/// The head of a refusal is out by then.
+const AFTER_THE_HEAD: Duration = Duration::from_millis(20);
 
 pin_project! {
     /// The response future of [`Mcp`](crate::Mcp).
@@ -109,9 +111,10 @@ impl<S: Service<Request<Body>>> ResponseFuture<S> {
 
     /// Refuses a request whose body nobody has begun to read.
     pub(crate) fn refuse(shared: Arc<Shared>, rejection: Rejection, parts: &Parts, body: Body) -> Self {
-        // A client that waits for `100 Continue` sends no body now; to read on would invite it.
-        if !parts.headers.contains_key(EXPECT) {
-            discard_in_background(&shared, body);
+        if !body.is_end_stream() {
+            // hyper says `100 Continue` when the body is read before the head of the response is out.
+            let patience = if parts.headers.contains_key(EXPECT) { AFTER_THE_HEAD } else { Duration::ZERO };
+            shared.discards.spawn(discard(body, patience));
         }
         Self::new(State::Refused { response: Some(refusal((rejection, None))) }, shared)
     }
@@ -146,8 +149,9 @@ where
                 StateProject::Reading { body, post } => {
                     let Some(collect) = body else { return Poll::Pending };
                     let read = ready!(poll_body(collect, this.waiting, shared, cx));
-                    if let Some(unread) = body.take().map(Collect::into_rest) {
-                        discard_in_background(shared, unread);
+                    // A client that is refused while it sends reads the refusal if the rest is read too, and a reset if not.
+                    if let Some(unread) = body.take().map(Collect::into_rest).filter(|unread| !unread.is_end_stream()) {
+                        shared.discards.spawn(discard(unread, Duration::ZERO));
                     }
                     let Some(post) = post.take() else { return Poll::Pending };
                     match read.map_err(|rejection| (rejection, None)).and_then(|body| post.dispatch(body, shared)) {
@@ -280,13 +284,6 @@ fn refusal((rejection, id): Refusal) -> Response {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
-}
-
-/// A client that is refused while it sends reads the refusal if the rest is read too, and a reset if it is not.
-fn discard_in_background(shared: &Shared, body: Body) {
-    if !body.is_end_stream() {
-        shared.discards.spawn(discard(body));
-    }
 }
 
 impl<S: Service<Request<Body>>> std::fmt::Debug for ResponseFuture<S> {

@@ -104,7 +104,9 @@ impl Rejection {
                 (StatusCode::SERVICE_UNAVAILABLE, McpError::INTERNAL_ERROR, "The server is shutting down")
             }
             Self::RepeatedHeader(_) => (StatusCode::BAD_REQUEST, invalid, "A header is repeated:"),
-            Self::RepeatedParam => (StatusCode::BAD_REQUEST, invalid, "Invalid Request: a repeated key in the params"),
+            Self::RepeatedParam => {
+                (StatusCode::BAD_REQUEST, invalid, "Invalid Request: a repeated or unreadable key in the params")
+            }
             Self::UnsupportedModernVersion { .. } => {
                 (StatusCode::BAD_REQUEST, McpError::UNSUPPORTED_VERSION, "Unsupported protocol version")
             }

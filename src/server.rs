@@ -66,8 +66,9 @@ impl McpServer {
     /// parked is answered with an error, every stream that goes through the layer ends, and background work is dropped. It
     /// resolves as soon as nothing is left to do.
     ///
-    /// The answers are then on their way, and axum's graceful shutdown waits for them to be sent. It also waits for what
-    /// this layer never sees: half a request head, a peer that does not read. Give it a second, and end the process:
+    /// The answers are then on their way, and axum's graceful shutdown waits for them to be sent. Begin that one
+    /// afterwards: as soon as it begins, axum takes no connections, and a cancel could not be sent any more. It also waits
+    /// for what this layer never sees: half a request head, a peer that does not read. Give it a second, and end the process:
     ///
     /// ```no_run
     /// # async fn example(listener: tokio::net::TcpListener, app: axum::Router, server: mcp_layer::McpServer)
@@ -78,8 +79,8 @@ impl McpServer {
     /// let serve = axum::serve(listener, app).with_graceful_shutdown(stop.clone().cancelled_owned());
     /// let shutdown = async {
     ///     tokio::signal::ctrl_c().await.ok();
-    ///     stop.cancel();
     ///     server.shutdown(Duration::from_secs(10)).await;
+    ///     stop.cancel();
     ///     tokio::time::sleep(Duration::from_secs(1)).await;
     /// };
     /// tokio::select! {

@@ -48,8 +48,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        stop.send(()).ok();
         server.shutdown(Duration::from_millis(options.drain_ms)).await;
+        stop.send(()).ok();
         // A peer that does not read, or sends half a head, is not waited for.
         tokio::time::sleep(Duration::from_secs(1)).await;
     };

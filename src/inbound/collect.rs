@@ -7,7 +7,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// What is read of a refused body, at most: enough for its client to read the refusal and not a reset.
 const DISCARDED: usize = 8 * 1024 * 1024;
@@ -96,8 +96,11 @@ fn is_length_limit(error: &axum::Error) -> bool {
     false
 }
 
-/// Reads on in a body that was refused, for a while.
-pub(crate) async fn discard(mut body: Body) {
+/// Reads on in a body that was refused, for a while, and not at once.
+pub(crate) async fn discard(mut body: Body, patience: Duration) {
+    if !patience.is_zero() {
+        sleep(patience).await;
+    }
     let discarded = async {
         let mut left = DISCARDED;
         while let Some(Ok(frame)) = body.frame().await {
@@ -150,10 +153,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn discarding_ends_with_the_body_the_bytes_or_the_time() {
-        discard(pieces(&["a", "b"])).await;
-        discard(Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[0; 4096]))))).await;
+        discard(pieces(&["a", "b"]), Duration::ZERO).await;
+        discard(
+            Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[0; 4096])))),
+            Duration::ZERO,
+        )
+        .await;
         let began = tokio::time::Instant::now();
-        discard(Body::from_stream(stream::pending::<Result<Bytes, Infallible>>())).await;
-        assert_eq!(began.elapsed(), DISCARDED_FOR);
+        let silent = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        discard(silent, Duration::from_millis(20)).await;
+        assert_eq!(began.elapsed(), DISCARDED_FOR + Duration::from_millis(20));
     }
 }

@@ -31,8 +31,9 @@ pub(super) fn version(
     let named = header.as_ref().ok().copied().flatten().map(HeaderValue::as_bytes);
     let is_modern = named == Some(ProtocolVersion::V2026_07_28.as_str().as_bytes());
     let params = params.as_deref().unwrap_or("{}");
-    // Mostly the text alone tells that no version is named in it.
-    if is_modern || memchr::memmem::find(params.as_bytes(), META_VERSION.as_bytes()).is_some() {
+    // Mostly the text alone tells that no version is named in it, and nothing that could hide a name in escapes.
+    let has = |text: &str| memchr::memmem::find(params.as_bytes(), text.as_bytes()).is_some();
+    if is_modern || has(META_VERSION) || has("\\u") || has("\\/") {
         let params = Params::read(params)?;
         if is_modern || params.names_another_than(named) {
             // A repeated one agrees with nothing.
@@ -171,7 +172,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Members of an object. It is known to be JSON, so all that can go wrong is that a key stands twice.
+/// Members of an object. It is known to be JSON, so all that can go wrong is that a key stands twice, or spells nothing.
 fn object<'a, T: Default + Deserialize<'a>>(json: &'a str) -> Result<T, Rejection> {
     if !json.starts_with('{') {
         return Ok(T::default());
@@ -320,6 +321,15 @@ mod tests {
         assert_eq!(named, Ok(ProtocolVersion::V2025_11_25));
         let other = judge(&[("mcp-protocol-version", "2025-06-18")], &legacy);
         assert_eq!(other, Err(Rejection::InvalidMeta("io.modelcontextprotocol/clientCapabilities")));
+    }
+
+    #[test]
+    fn escapes_hide_no_version() {
+        let meta = r#"{"\u005fmeta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}"#;
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{meta}}}"#);
+        let message = Message::decode(Bytes::from(text)).unwrap();
+        let refused = judge_in(&HeaderMap::new(), &message, &Served::default());
+        assert_eq!(refused, Err(Rejection::InvalidMeta("io.modelcontextprotocol/clientCapabilities")));
     }
 
     #[test]
