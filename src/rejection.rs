@@ -7,13 +7,15 @@ use http::StatusCode;
 use serde_json::json;
 
 use crate::exchange::Refused;
-use crate::jsonrpc::{Malformed, McpError, shortened};
+use crate::jsonrpc::{Malformed, McpError};
 
 /// Why a POST was not let in. What a client sent is never part of the text.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Rejection {
     BodyTimeout(Duration),
-    BodyTooLarge { limit: Option<usize> },
+    BodyTooLarge {
+        limit: Option<usize>,
+    },
     BodyUnreadable,
     ContentType,
     HeaderMismatch(&'static str),
@@ -22,10 +24,15 @@ pub(crate) enum Rejection {
     Malformed(Malformed),
     NotAcceptable,
     OriginNotAllowed,
+    /// A function of the server's own did.
+    Panicked,
     Refused(Refused),
     RepeatedHeader(&'static str),
     RepeatedParam,
-    UnsupportedModernVersion { supported: Vec<&'static str>, requested: String },
+    UnsupportedModernVersion {
+        supported: Vec<&'static str>,
+        requested: String,
+    },
     UnsupportedVersion,
 }
 
@@ -47,7 +54,7 @@ impl Rejection {
         let error = McpError::new(code, message);
         match self {
             Self::UnsupportedModernVersion { supported, requested } => {
-                error.with_data(json!({ "supported": supported, "requested": shortened(requested, 128) }))
+                error.with_data(json!({ "supported": supported, "requested": requested }))
             }
             _ => error,
         }
@@ -91,6 +98,7 @@ impl Rejection {
                 invalid,
                 "The Origin is not allowed; the server's operator can allow it with `allowed_origins`",
             ),
+            Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, McpError::INTERNAL_ERROR, "Internal error"),
             Self::Refused(Refused::Duplicate) => {
                 (StatusCode::BAD_REQUEST, invalid, "A request with this id is in progress")
             }

@@ -132,7 +132,7 @@ impl McpServerBuilder {
     ///
     /// # Errors
     ///
-    /// If one of them is no host.
+    /// If one of them is no host, or there are none.
     pub fn allowed_hosts<H: AsRef<str>>(mut self, hosts: impl IntoIterator<Item = H>) -> Result<Self, ConfigError> {
         self.gate.hosts = Hosts::listed(hosts)?;
         Ok(self)
@@ -145,7 +145,7 @@ impl McpServerBuilder {
     ///
     /// # Errors
     ///
-    /// If one of them is no origin.
+    /// If one of them is no origin, or there are none.
     pub fn allowed_origins<O: AsRef<str>>(mut self, origins: impl IntoIterator<Item = O>) -> Result<Self, ConfigError> {
         self.gate.origins = Origins::listed(origins)?;
         Ok(self)

@@ -3,18 +3,20 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
+use axum::routing::post as on_post;
 use hyper::client::conn::http2::SendRequest;
-use mcp_layer::{Departure, McpLayer, McpServerBuilder, Outcome};
+use mcp_layer::{Departure, McpLayer, McpMessage, McpServerBuilder, Notifier, Outcome, Reply};
 use serde_json::json;
 use tower::util::MapRequestLayer;
 
-use support::{Connection, Era, Events, Live, Post, Site, call, cancel, held, http2, note, post, until};
+use support::{Connection, Era, Events, Live, Post, Probe, Site, call, cancel, held, http2, note, post, until};
 
 /// A server with this many other middlewares about it.
 async fn surrounded(middlewares: usize, options: fn(McpServerBuilder) -> McpServerBuilder) -> Live {
@@ -355,6 +357,50 @@ async fn a_body_that_is_dropped_unread_is_a_departure_too() {
         assert_eq!(site.outcomes.all().pop().map(|(_, outcome)| outcome), outcome);
         site.ask(&post(cancel("1"))).await.accepted();
         assert_eq!(site.server.parked(), 0);
+    }
+}
+
+/// Says whether it was dropped.
+struct Ends(Arc<Probe>, &'static str);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.note(self.1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_handler_that_does_nothing_but_send_notes_can_be_ended() {
+    for accept in ["application/json, text/event-stream", "application/json"] {
+        let probe = Arc::new(Probe::default());
+        let handler = {
+            let probe = Arc::clone(&probe);
+            async move |message: McpMessage, notifier: Notifier| {
+                let mut ends = Ends(Arc::clone(&probe), "dropped");
+                let began = Instant::now();
+                // So that the test ends.
+                while message.is_request() && began.elapsed() < Duration::from_secs(3) {
+                    notifier.notify("notifications/message", json!(1)).await.unwrap();
+                }
+                ends.1 = "never stopped";
+                Reply(json!({}))
+            }
+        };
+        let site = Arc::new(Site::over(on_post(handler)));
+        let request = post(call("1", &json!({}))).with("accept", accept);
+        let asked = tokio::spawn(tower::ServiceExt::oneshot(site.app.clone(), request.request()));
+        if accept == "application/json" {
+            site.parked(1).await;
+        } else {
+            // Its client leaves once it has the head.
+            drop(asked.await.unwrap().unwrap());
+            assert_eq!(site.server.parked(), 1);
+        }
+        site.ask(&post(cancel("1"))).await;
+        assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Cancelled)]);
+        // The handler of the cancel itself is one of the two.
+        until(|| probe.log().len() == 2).await;
+        assert_eq!(probe.count("dropped"), 1, "{accept}");
     }
 }
 

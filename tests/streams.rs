@@ -543,7 +543,7 @@ async fn over_a_socket_too() {
         if !message.is_request() {
             return Reply(json!({}));
         }
-        let text = "x".repeat(1 << 20);
+        let text = "x".repeat(1 << 16);
         loop {
             notifier.notify("notifications/message", &text).await.unwrap();
         }

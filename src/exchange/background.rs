@@ -36,7 +36,7 @@ impl Background {
     }
 
     pub(crate) fn running(&self) -> usize {
-        self.running.load(Ordering::Relaxed)
+        self.running.load(Ordering::SeqCst)
     }
 }
 
@@ -45,7 +45,7 @@ struct Place(Background);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
         self.0.lifecycle.tell_ended();
     }
 }

@@ -14,7 +14,7 @@ use super::limits::{Limits, Refused};
 use super::options::{AmbiguousCancel, Departure, DuplicateId, Options};
 use super::outcome::{Ended, Outcome};
 use super::running::Running;
-use super::table::Table;
+use super::table::{Slots, Table};
 use super::unanswered::Unanswered;
 use crate::protocol::ProtocolVersion;
 
@@ -87,8 +87,13 @@ impl<T: Send + 'static> InFlight<T> {
         if self.lifecycle.is_down() {
             return Err(Refused::ShuttingDown);
         }
-        self.unanswered_limits.enter(caller)?;
+        self.enter(&self.unanswered_limits, caller)?;
         Ok(Unanswered::new(Arc::clone(self), caller, handler, self.timeout_of(method)))
+    }
+
+    fn enter(&self, limits: &Limits, caller: Caller) -> Result<(), Refused> {
+        // A place that was taken and given back may have been the last that a shutdown saw.
+        limits.enter(caller).inspect_err(|_| self.lifecycle.tell_ended())
     }
 
     pub(super) fn leave_unanswered(&self, caller: Caller) {
@@ -110,7 +115,7 @@ impl<T: Send + 'static> InFlight<T> {
         if self.lifecycle.is_draining() {
             return Err(Refused::ShuttingDown);
         }
-        self.limits.enter(exchange.key().caller)?;
+        self.enter(&self.limits, exchange.key().caller)?;
         exchange.start(handler);
         if !self.table.insert(exchange, self.options.duplicate_id == DuplicateId::Reject) {
             drop(exchange.take_handler());
@@ -119,7 +124,7 @@ impl<T: Send + 'static> InFlight<T> {
         }
         let guard = Guard::new(Arc::clone(self), Arc::clone(exchange));
         // Who shuts down sets this before it looks through the table, so one of the two sees the other.
-        if self.lifecycle.is_down() {
+        if self.lifecycle.is_down() || (is_subscription(exchange) && self.lifecycle.is_draining()) {
             self.end(exchange, Outcome::ShutDown);
         }
         if self.may_cancel(exchange)
@@ -162,14 +167,16 @@ impl<T: Send + 'static> InFlight<T> {
     fn cancel_parked(&self, key: &Key, end: &End, is_meant: impl Fn(&Exchange<T>) -> bool) -> Found {
         let (mut known, mut found) = (false, 0);
         let ended = self.table.end_chosen(key, end, |slots| {
-            slots.retain(|parked| is_meant(parked));
-            known = !slots.is_empty();
-            slots.retain(|parked| self.may_cancel(parked));
-            found = slots.len();
+            known = slots.iter().any(|parked| is_meant(parked));
+            let may_end = |parked: &Exchange<T>| is_meant(parked) && self.may_cancel(parked);
+            found = slots.iter().filter(|parked| may_end(parked)).count();
             match self.options.ambiguous_cancel {
-                AmbiguousCancel::Ignore if found > 1 => slots.clear(),
-                AmbiguousCancel::All | AmbiguousCancel::Ignore => {}
-                AmbiguousCancel::Newest => drop(slots.drain(..found.saturating_sub(1))),
+                AmbiguousCancel::Ignore if found > 1 => Slots::new(),
+                AmbiguousCancel::All | AmbiguousCancel::Ignore => take(slots, may_end),
+                AmbiguousCancel::Newest => {
+                    let newest = slots.iter().rposition(|parked| may_end(parked));
+                    newest.map(|at| slots.remove(at)).into_iter().collect()
+                }
             }
         });
         for exchange in &ended {
@@ -192,7 +199,7 @@ impl<T: Send + 'static> InFlight<T> {
     /// and then ends it.
     pub(crate) async fn shutdown(&self, drain: Duration) {
         self.lifecycle.drain();
-        self.end_all(|exchange| exchange.method() == "subscriptions/listen");
+        self.end_all(is_subscription);
         let idle = self
             .lifecycle
             .until(|| self.limits.taken() + self.unanswered_limits.taken() + self.in_grace.running() == 0);
@@ -280,6 +287,18 @@ impl<T: Send + 'static> InFlight<T> {
             self.end(exchange, Outcome::Disconnected);
         }
     }
+}
+
+/// Takes those out that are wanted.
+fn take<T>(slots: &mut Slots<T>, is_wanted: impl Fn(&Exchange<T>) -> bool) -> Slots<T> {
+    let (taken, kept) = std::mem::take(slots).into_iter().partition(|parked| is_wanted(parked));
+    *slots = kept;
+    taken
+}
+
+/// It waits for things to happen, and not for work to be done.
+fn is_subscription<T>(exchange: &Exchange<T>) -> bool {
+    exchange.method() == "subscriptions/listen"
 }
 
 impl<T> std::fmt::Debug for InFlight<T> {

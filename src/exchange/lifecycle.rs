@@ -41,7 +41,7 @@ impl Lifecycle {
     }
 
     pub(super) fn drain(&self) {
-        self.phase.fetch_max(DRAINING, Ordering::AcqRel);
+        self.phase.fetch_max(DRAINING, Ordering::SeqCst);
         self.draining.cancel();
     }
 
@@ -57,7 +57,7 @@ impl Lifecycle {
 
     /// Something has ended. Costs nothing as long as nobody can be waiting.
     pub(super) fn tell_ended(&self) {
-        if self.phase.load(Ordering::Relaxed) != RUNNING {
+        if self.phase.load(Ordering::SeqCst) != RUNNING {
             self.less_to_do.notify_waiters();
         }
     }

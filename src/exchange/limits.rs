@@ -32,17 +32,17 @@ impl Limits {
     }
 
     pub(super) fn taken(&self) -> usize {
-        self.all.load(Ordering::Relaxed)
+        self.all.load(Ordering::SeqCst)
     }
 
     /// Takes a place, which this caller must leave.
     pub(super) fn enter(&self, caller: Caller) -> Result<(), Refused> {
         if self.all.fetch_add(1, Ordering::Relaxed) >= self.most {
-            self.all.fetch_sub(1, Ordering::Relaxed);
+            self.all.fetch_sub(1, Ordering::SeqCst);
             return Err(Refused::Full);
         }
         if !caller.owner().is_none_or(|owner| self.owner_enters(owner)) {
-            self.all.fetch_sub(1, Ordering::Relaxed);
+            self.all.fetch_sub(1, Ordering::SeqCst);
             return Err(Refused::OwnerFull);
         }
         Ok(())
@@ -58,7 +58,8 @@ impl Limits {
     }
 
     pub(super) fn leave(&self, caller: Caller) {
-        self.all.fetch_sub(1, Ordering::Relaxed);
+        // Before the phase is looked at, as a shutdown looks at this after it has set the phase: one sees the other.
+        self.all.fetch_sub(1, Ordering::SeqCst);
         if let Some(owner) = caller.owner() {
             self.owners.remove_if_mut(&owner, |_, taken| {
                 *taken -= 1;

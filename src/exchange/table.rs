@@ -51,13 +51,11 @@ impl<T> Table<T> {
         ended
     }
 
-    /// Ends those exchanges of a key that `choose` leaves in the list that it is given.
-    pub(super) fn end_chosen(&self, key: &Key, end: &End, choose: impl FnOnce(&mut Slots<T>)) -> Slots<T> {
+    /// Ends those exchanges of a key that `choose` takes out of the list that it is given.
+    pub(super) fn end_chosen(&self, key: &Key, end: &End, choose: impl FnOnce(&mut Slots<T>) -> Slots<T>) -> Slots<T> {
         let mut ended = Slots::new();
         self.0.remove_if_mut(key, |_, slots| {
-            ended = slots.clone();
-            choose(&mut ended);
-            slots.retain(|parked| !ended.iter().any(|chosen| Arc::ptr_eq(parked, chosen)));
+            ended = choose(slots);
             for chosen in &ended {
                 chosen.set_end(end.clone());
             }

@@ -5,6 +5,7 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::task::coop::consume_budget;
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
@@ -75,6 +76,8 @@ impl Notifier {
     /// -32603, if the params cannot be written as JSON.
     pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), McpError> {
         let note = written(method, params)?;
+        // Where nobody has to wait, a handler that does nothing else would never let its exchange be ended.
+        consume_budget().await;
         match &self.exchange {
             Some(exchange) => exchange.note(note).await,
             None => tracing::debug!(method, "a notification has nowhere to go"),

@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use http::header::HeaderValue;
@@ -24,7 +25,8 @@ impl Identify {
         let session = session.filter(|_| has_session).map(HeaderValue::as_bytes);
         Ok(match &self.principal {
             Some(principal) => {
-                let principal = principal(parts).filter(|name| !name.is_empty());
+                let principal = catch_unwind(AssertUnwindSafe(|| principal(parts))).map_err(|_| Rejection::Panicked)?;
+                let principal = principal.filter(|name| !name.is_empty());
                 self.callers.caller(principal.as_ref().map(|name| Owner::Principal(name.as_bytes())), session)
             }
             None => {
@@ -85,6 +87,8 @@ mod tests {
         assert_eq!(of(&identify, &[ada, one]), of(&identify, &[ada, two]));
         assert_ne!(of(&identify, &[ada]), of(&identify, &[ada, ("mcp-session-id", "s")]));
         assert!(of(&identify, &[one]).is_anonymous());
+        let panics = Identify { principal: Some(Arc::new(|_: &Parts| panic!("no user"))), ..Identify::default() };
+        assert_eq!(judge(&panics, &[], true), Err(Rejection::Panicked));
         assert!(of(&identify, &[("x-user", ""), one]).is_anonymous());
     }
 }

@@ -52,7 +52,7 @@ impl Hosts {
                 value: host.to_owned(),
             })
         };
-        hosts.into_iter().map(parse).collect::<Result<_, _>>().map(Self::Listed)
+        Ok(Self::Listed(not_empty(hosts.into_iter().map(parse).collect::<Result<_, _>>()?)?))
     }
 
     /// The `Host` header, or the URI's authority where there is none (HTTP/2). Both must agree.
@@ -93,7 +93,7 @@ impl Origins {
                 value: origin.to_owned(),
             })
         };
-        origins.into_iter().map(parse).collect::<Result<_, _>>().map(Self::Listed)
+        Ok(Self::Listed(not_empty(origins.into_iter().map(parse).collect::<Result<_, _>>()?)?))
     }
 
     /// Only browsers send `Origin`, so a request without one passes.
@@ -112,6 +112,17 @@ impl Origins {
         .then_some(())
         .ok_or(Rejection::OriginNotAllowed)
     }
+}
+
+/// A list of none would refuse everybody, which nobody means.
+fn not_empty<T>(list: Vec<T>) -> Result<Vec<T>, ConfigError> {
+    if list.is_empty() {
+        return Err(ConfigError {
+            setting: "a list of allowed hosts or origins names at least one",
+            value: String::new(),
+        });
+    }
+    Ok(list)
 }
 
 /// A host, and its port where one is named.
@@ -406,6 +417,7 @@ mod tests {
         for bad in ["", "*", "http://a", "a/b", "a:b", "a b"] {
             assert_eq!(Hosts::listed([bad]).unwrap_err().value, bad);
         }
+        assert!(Hosts::listed([""; 0]).is_err() && Origins::listed([""; 0]).is_err());
         for bad in ["", "*", "a.example", "https://a/", "https://*.a"] {
             assert!(Origins::listed([bad]).unwrap_err().to_string().contains(bad), "{bad}");
         }

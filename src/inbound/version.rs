@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::headers::Field;
-use crate::jsonrpc::{Kind, Message, string};
+use crate::jsonrpc::{Kind, Message, shortened, string};
 use crate::protocol::{ProtocolVersion, Served};
 use crate::rejection::Rejection;
 
@@ -109,7 +109,7 @@ fn modern(
 }
 
 fn unsupported(served: &Served, requested: &str) -> Rejection {
-    Rejection::UnsupportedModernVersion { supported: served.names(), requested: requested.to_owned() }
+    Rejection::UnsupportedModernVersion { supported: served.names(), requested: shortened(requested, 128).to_owned() }
 }
 
 /// A header's value, of characters that one may have, is this text.

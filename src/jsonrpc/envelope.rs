@@ -5,6 +5,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+/// So many members of other names are looked at.
+const MOST_OTHERS: usize = 64;
+
 /// The members of a JSON-RPC message, each as it stands in the text.
 #[derive(Debug, Default)]
 pub(crate) struct Envelope<'a> {
@@ -14,6 +17,8 @@ pub(crate) struct Envelope<'a> {
     pub(crate) params: Option<&'a RawValue>,
     pub(crate) result: Option<&'a RawValue>,
     pub(crate) error: Option<&'a RawValue>,
+    /// It has more members of other names than any message has.
+    pub(crate) crowded: bool,
     /// Some key stands twice. Readers differ in which one they take, so nobody may act on such a message.
     pub(crate) repeated: bool,
     /// That key is `id`.
@@ -112,7 +117,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
                         }
                         Key::Jsonrpc => std::mem::replace(&mut envelope.jsonrpc, value).is_some(),
                         Key::Method => std::mem::replace(&mut envelope.method, value).is_some(),
-                        Key::Other(name) => !others.insert(name),
+                        Key::Other(name) if others.len() < MOST_OTHERS => !others.insert(name),
+                        Key::Other(_) => {
+                            envelope.crowded = true;
+                            false
+                        }
                         Key::Params => std::mem::replace(&mut envelope.params, value).is_some(),
                         Key::Result => std::mem::replace(&mut envelope.result, value).is_some(),
                     };
@@ -152,6 +161,13 @@ mod tests {
             assert!(Envelope::parse(text).unwrap().repeated, "{text}");
         }
         assert!(!Envelope::parse(r#"{"a":{"id":1,"id":2},"id":1}"#).unwrap().repeated);
+    }
+
+    #[test]
+    fn a_crowd_of_members_is_seen() {
+        let members = |most: usize| (0..most).map(|at| format!("\"{at}\":0")).collect::<Vec<_>>().join(",");
+        assert!(!Envelope::parse(&format!("{{{}}}", members(64))).unwrap().crowded);
+        assert!(Envelope::parse(&format!("{{{}}}", members(65))).unwrap().crowded);
     }
 
     #[test]

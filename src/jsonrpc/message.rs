@@ -117,6 +117,9 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
     if envelope.repeated {
         return Err(invalid("Invalid Request: a repeated key"));
     }
+    if envelope.crowded {
+        return Err(invalid("Invalid Request: too many members"));
+    }
     if !envelope.is_version_2() {
         return Err(invalid("Invalid Request: jsonrpc is not \"2.0\""));
     }

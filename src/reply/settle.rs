@@ -104,7 +104,7 @@ impl Settle {
         let text = std::str::from_utf8(&json).map_err(|_| "it is not UTF-8")?;
         let envelope = Envelope::parse(text).map_err(|_| "it is not a JSON object")?;
         let holds = match (envelope.result, envelope.error) {
-            _ if envelope.repeated => return Err("it has a repeated key"),
+            _ if envelope.repeated || envelope.crowded => return Err("it has a repeated key, or too many"),
             _ if envelope.method.is_some() => return Err("it has a method"),
             (Some(_), None) => Holds::Result,
             (None, Some(error)) => {

@@ -23,11 +23,10 @@ impl Settled {
     pub(crate) fn into_response(self) -> Response {
         match self {
             Self::Answer(answer, mut own) => {
+                let is_json = own.headers.get(CONTENT_TYPE) == Some(&JSON);
                 // A `Reply` has this one header, and it is right.
-                if own.headers.len() > 1 {
+                if !is_json || own.headers.len() > 1 {
                     remove_of_body(&mut own.headers);
-                }
-                if own.headers.get(CONTENT_TYPE) != Some(&JSON) {
                     own.headers.insert(CONTENT_TYPE, JSON);
                 }
                 Response::from_parts(own, answer.into_body())
