@@ -115,3 +115,12 @@ async fn a_repeated_header_makes_no_caller() {
     assert_eq!(site.probe.log(), [""; 0]);
     assert_eq!(site.server.parked(), 0);
 }
+
+#[tokio::test]
+async fn a_principal_function_that_panics_is_an_internal_error() {
+    let site = Site::with(|options| options.principal(|_| panic!("a secret of the function")));
+    let answer = site.ask(&post(support::call("1", &serde_json::json!({})))).await;
+    answer.error(500, support::INTERNAL_ERROR, "1");
+    assert!(!answer.text().contains("secret"));
+    assert_eq!((site.server.parked(), site.probe.log()), (0, Vec::new()));
+}

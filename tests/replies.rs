@@ -135,6 +135,26 @@ async fn an_error_with_a_status_of_its_own_is_complete() {
 }
 
 #[tokio::test]
+async fn headers_that_speak_of_the_handlers_body_do_not_stay_with_another() {
+    for (name, value, body) in [
+        ("content-length", "7", "garbage"),
+        ("content-length", "13", r#"{"result":{}}"#),
+        ("content-encoding", "gzip", "garbage"),
+        ("etag", "\"7\"", "garbage"),
+    ] {
+        let site = Site::over(on_post(async move || ([(name, value)], Body::from(body)))).listen().await;
+        let answer = site.post(&quick()).await;
+        if body == "garbage" {
+            answer.error(200, INTERNAL_ERROR, "1");
+        } else {
+            answer.result("1");
+        }
+        let length = answer.body.len().to_string();
+        assert_eq!(answer.header(name), (name == "content-length").then_some(length.as_str()));
+    }
+}
+
+#[tokio::test]
 async fn a_middleware_may_complete_a_reply() {
     // It keeps the extensions, as middlewares do with what they do not know.
     let completes = |it: Response| it.map(|_| Body::from(r#"{"result":{"a":1},"id":1,"jsonrpc":"2.0"}"#));
