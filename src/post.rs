@@ -11,7 +11,7 @@ use tower::{Service, ServiceExt};
 
 use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
 use crate::extract::{Context, Subject};
-use crate::inbound::headers::{Known, take_minted_session};
+use crate::inbound::headers::{Known, SESSION_ID, is_minted};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
 use crate::jsonrpc::{Message, shortened};
 use crate::reply::{self, Settle, Settled, accepted};
@@ -59,6 +59,7 @@ where
             Err(rejection) => return Err((rejection, id)),
         };
         let (is_encodable, is_chunked) = (known.accept_encoding.is_present(), known.transfer_encoding.is_present());
+        let has_minted = is_minted(known.session_id);
         let headers = &mut self.parts.headers;
         if is_encodable {
             // An encoded reply could not be read here; compression belongs outside.
@@ -68,7 +69,7 @@ where
             headers.remove(TRANSFER_ENCODING);
             headers.insert(CONTENT_LENGTH, HeaderValue::from(message.text().len()));
         }
-        let session = take_minted_session(headers).filter(|_| has_session);
+        let session = if has_minted { headers.remove(SESSION_ID).filter(|_| has_session) } else { None };
         let Some(id) = id else {
             let context = |message| Context { session, streams: false, subject: Subject::Unanswered(message), version };
             return self.admit(caller, message, context, shared);

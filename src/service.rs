@@ -12,7 +12,7 @@ use tower::Service;
 use crate::exchange::Refused;
 use crate::extract::Context;
 use crate::future::ResponseFuture;
-use crate::inbound::headers::{Known, take_minted_session};
+use crate::inbound::headers::{Known, SESSION_ID, is_minted};
 use crate::server::Shared;
 
 /// The service that [`McpLayer`](crate::McpLayer) makes. It never fails and is always ready, so that a cancel gets through
@@ -62,7 +62,9 @@ where
             if shared.in_flight.lifecycle().is_draining() {
                 return ResponseFuture::refuse(shared, Refused::ShuttingDown.into(), &parts, body);
             }
-            take_minted_session(&mut parts.headers);
+            if is_minted(known.session_id) {
+                parts.headers.remove(SESSION_ID);
+            }
             return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
         }
         if let Err(rejection) = shared.gate.check_content(&known) {

@@ -11,8 +11,11 @@ pub(crate) struct Running<T>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
 pub(crate) struct Panicked;
 
 impl<T> Running<T> {
+    /// Inlined, so that the handler is made in its box and not moved there.
+    #[inline(always)]
     pub(crate) fn new(handler: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(Some(Box::pin(handler)))
+        let handler = Box::write(Box::new_uninit(), handler);
+        Self(Some(Box::into_pin(handler)))
     }
 }
 

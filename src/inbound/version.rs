@@ -1,8 +1,11 @@
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memchr;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -31,9 +34,7 @@ pub(super) fn version(
     let named = header.as_ref().ok().copied().flatten().map(HeaderValue::as_bytes);
     let is_modern = named == Some(ProtocolVersion::V2026_07_28.as_str().as_bytes());
     let params = params.as_deref().unwrap_or("{}");
-    // Mostly the text alone tells that no version is named in it, and nothing that could hide a name in escapes.
-    let has = |text: &str| memchr::memmem::find(params.as_bytes(), text.as_bytes()).is_some();
-    if is_modern || has(META_VERSION) || has("\\u") || has("\\/") {
+    if is_modern || may_name_version(params) {
         let params = Params::read(params)?;
         if is_modern || params.names_another_than(named) {
             // A repeated one agrees with nothing.
@@ -41,6 +42,14 @@ pub(super) fn version(
         }
     }
     legacy(header, method, message, served)
+}
+
+/// Mostly the text alone tells that no version is named in it, and nothing that could hide a name in escapes.
+fn may_name_version(params: &str) -> bool {
+    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(META_VERSION));
+
+    let is_escaped = || params.contains("\\u") || params.contains("\\/");
+    NAME.find(params.as_bytes()).is_some() || (memchr(b'\\', params.as_bytes()).is_some() && is_escaped())
 }
 
 /// Of a notification or a response: those of a modern client need nothing but the header.
