@@ -9,6 +9,9 @@ use tokio::time::sleep;
 
 use crate::debug::Debug;
 
+/// Nothing sleeps longer.
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What any params may ask of this server, for checks.
 #[derive(Default, Deserialize)]
 struct Wishes {
@@ -41,7 +44,7 @@ pub(crate) async fn handle(
         };
     }
     if wishes.meta.delay_ms > 0 {
-        sleep(Duration::from_millis(wishes.meta.delay_ms)).await;
+        sleep(Duration::from_millis(wishes.meta.delay_ms).min(A_DAY)).await;
     }
     let result = match message.method() {
         "initialize" if !info.version().is_modern() => json!({
@@ -58,7 +61,7 @@ pub(crate) async fn handle(
         }),
         "tools/list" => tools(),
         "tools/call" => {
-            let tool: Tool = message.params()?;
+            let tool = Tool::try_from(message.params::<ToolCall>()?)?;
             let call = debug.start(&cancellation);
             let result = tool.call(&cancellation, &notifier).await;
             call.returned();
@@ -82,31 +85,63 @@ fn complete(mut result: Value) -> Value {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "name", content = "arguments", rename_all = "lowercase")]
+struct ToolCall {
+    name: String,
+    #[serde(default = "no_arguments")]
+    arguments: Value,
+}
+
+fn no_arguments() -> Value {
+    json!({})
+}
+
+#[derive(Deserialize)]
+struct Echo {
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Slow {
+    ms: u64,
+    #[serde(default)]
+    steps: u32,
+    #[serde(default)]
+    ignore_cancel: bool,
+}
+
+/// A tool with its arguments.
 enum Tool {
-    Echo {
-        text: String,
-    },
-    Fail {},
-    Panic {},
-    Slow {
-        ms: u64,
-        #[serde(default)]
-        steps: u32,
-        #[serde(default)]
-        ignore_cancel: bool,
-    },
+    Echo(Echo),
+    Fail,
+    Panic,
+    Slow(Slow),
+}
+
+impl TryFrom<ToolCall> for Tool {
+    type Error = McpError;
+
+    fn try_from(ToolCall { name, arguments }: ToolCall) -> Result<Self, McpError> {
+        let tool = match name.as_str() {
+            "echo" => serde_json::from_value(arguments).map(Self::Echo),
+            "fail" => Ok(Self::Fail),
+            "panic" => Ok(Self::Panic),
+            "slow" => serde_json::from_value(arguments).map(Self::Slow),
+            _ => return Err(McpError::invalid_params("Unknown tool")),
+        };
+        tool.map_err(|error| McpError::invalid_params(format!("Invalid arguments: {error}")))
+    }
 }
 
 impl Tool {
     async fn call(self, cancellation: &Cancellation, notifier: &Notifier) -> Value {
         match self {
-            Self::Echo { text } => content(&text),
-            Self::Fail {} => json!({ "content": [{ "type": "text", "text": "failed, as asked" }], "isError": true }),
-            Self::Panic {} => panic!("as asked"),
-            Self::Slow { ms, steps, ignore_cancel } => {
+            Self::Echo(Echo { text }) => content(&text),
+            Self::Fail => json!({ "content": [{ "type": "text", "text": "failed, as asked" }], "isError": true }),
+            Self::Panic => panic!("as asked"),
+            Self::Slow(Slow { ms, steps, ignore_cancel }) => {
+                let time = Duration::from_millis(ms).min(A_DAY);
                 tokio::select! {
-                    () = in_steps(Duration::from_millis(ms), steps, notifier) => {}
+                    () = in_steps(time, steps, notifier) => {}
                     _ = cancellation.cancelled(), if !ignore_cancel => {}
                 }
                 content(&format!("slept {ms} ms"))
