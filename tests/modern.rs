@@ -344,6 +344,17 @@ async fn a_client_that_sends_a_session_with_everything_can_cancel() {
 }
 
 #[tokio::test]
+async fn a_session_makes_nobody_of_an_anonymous_client_where_callers_are_strict() {
+    let site = Site::with(|options| options.honour_modern_cancel(true).strict_callers(true));
+    let parked = site.begin(&Era::Modern.held("1").and("mcp-session-id", "a"));
+    site.parked(1).await;
+    site.ask(&post(cancel("1")).with(VERSION, MODERN).and("mcp-session-id", "a")).await.accepted();
+    assert_eq!(site.server.parked(), 1);
+    site.probe.open("gate");
+    parked.answer().await.result("1");
+}
+
+#[tokio::test]
 async fn notifications_need_no_more_than_the_version() {
     let live = Live::new().await;
     let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned();

@@ -138,11 +138,12 @@ impl<T: Send + 'static> InFlight<T> {
     /// `notifications/cancelled` names this key. A modern request ignores the session that its client may send all the
     /// same, so it is looked for without it.
     pub(crate) fn cancel(&self, key: &Key, sessionless: Option<Caller>, reason: Option<Arc<str>>) -> Found {
-        if self.options.strict_callers && key.caller.is_anonymous() {
+        let is_let_in = |caller: &Caller| !(self.options.strict_callers && caller.is_anonymous());
+        if !is_let_in(&key.caller) {
             return Found::Spared;
         }
         let end = End { outcome: Outcome::Cancelled, reason };
-        let found = match (self.cancel_parked(key, &end, |_| true), sessionless) {
+        let found = match (self.cancel_parked(key, &end, |_| true), sessionless.filter(is_let_in)) {
             (Found::Nothing, Some(caller)) => {
                 let key = Key { caller, id: key.id.clone() };
                 self.cancel_parked(&key, &end, |exchange| exchange.version().is_modern())
