@@ -76,7 +76,7 @@ where
         };
         // The head of an `initialize` names the session, so it comes with the answer.
         let streams = accepts.event_stream && message.method() != Some("initialize");
-        let mints_session = shared.mints_sessions && message.method() == Some("initialize");
+        let mints_session = has_session && shared.mints_sessions && message.method() == Some("initialize");
         let exchange = Arc::new(Exchange::new(Key { caller, id }, message, version));
         let context = Context { session, streams, subject: Subject::Request(Arc::clone(&exchange)), version };
         let settle = Settle { exchange: Arc::clone(&exchange), mints_session };

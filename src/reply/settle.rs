@@ -35,6 +35,9 @@ impl Settle {
     {
         let (mut parts, body) = response.into_parts();
         let mark = parts.extensions.remove::<Mark>();
+        if self.exchange.version().is_modern() {
+            parts.headers.remove(SESSION_ID);
+        }
         if !parts.status.is_success() {
             return refused(Some(self.id()), parts, Body::new(body), mark).await;
         }
@@ -46,9 +49,7 @@ impl Settle {
             }
         };
         parts.status = self.status(holds);
-        if self.exchange.version().is_modern() {
-            parts.headers.remove(SESSION_ID);
-        } else if self.mints_session && holds == Holds::Result && !parts.headers.contains_key(SESSION_ID) {
+        if self.mints_session && holds == Holds::Result && !parts.headers.contains_key(SESSION_ID) {
             parts.headers.insert(SESSION_ID, mint());
         }
         Settled::Answer(answer, parts)
