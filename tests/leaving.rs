@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::routing::post as on_post;
 use hyper::client::conn::http2::SendRequest;
 use mcp_layer::{Departure, McpLayer, McpMessage, McpServerBuilder, Notifier, Outcome, Reply};
@@ -426,4 +426,38 @@ async fn a_full_table_drops_no_legacy_request_that_is_left() {
     drop(next);
     assert_eq!(site.server.parked(), 1, "{:?}", site.outcomes.all());
     assert_eq!(site.outcomes.count(Outcome::Disconnected), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_reached_after_the_client_has_left_can_send_notes_too() {
+    // Something before the handler waits, so that its extractors come late.
+    let site = Site::build(
+        |options| options,
+        |server, probe| {
+            let handler = async move |State(probe): State<Arc<Probe>>, notifier: Notifier| {
+                for _ in 0..100 {
+                    notifier.notify("notifications/message", json!({})).await.unwrap();
+                }
+                probe.note("sent all");
+                Reply(json!({}))
+            };
+            let waits = from_fn_with_state(
+                Arc::clone(probe),
+                async |State(probe): State<Arc<Probe>>, request: Request, next: Next| {
+                    probe.pass("gate").await;
+                    next.run(request).await
+                },
+            );
+            let routes = Router::new().route("/mcp", on_post(handler)).with_state(Arc::clone(probe)).layer(waits);
+            routes.layer(McpLayer::new(server.clone()))
+        },
+    );
+    let asked = site.begin(&post(call("1", &json!({}))));
+    site.parked(1).await;
+    asked.abort();
+    tokio::task::yield_now().await;
+    site.probe.open("gate");
+    site.probe.until("sent all").await;
+    site.parked(0).await;
+    assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Replied)]);
 }

@@ -22,8 +22,8 @@ pub(crate) struct Exchange<T> {
     asked: AtomicBool,
     fired: Notify,
     notes: OnceLock<Box<Notes>>,
-    /// The handler can send notes, so whoever ends their way must tell it.
-    takes_notes: AtomicBool,
+    /// Nobody reads notes any more, also those of a handler that has yet to send its first.
+    notes_closed: AtomicBool,
     /// The head of a stream is on its way: from here on the body waits for notes, not the driver.
     streams: AtomicBool,
     /// The handler's request points back here: every way out takes the handler away.
@@ -60,7 +60,7 @@ impl<T> Exchange<T> {
             asked: AtomicBool::new(false),
             fired: Notify::const_new(),
             notes: OnceLock::new(),
-            takes_notes: AtomicBool::new(false),
+            notes_closed: AtomicBool::new(false),
             streams: AtomicBool::new(false),
             handler: Mutex::new(None),
             has_place: AtomicBool::new(true),
@@ -117,14 +117,10 @@ impl<T> Exchange<T> {
 
     /// Nobody reads notes any more.
     pub(crate) fn close_notes(&self) {
-        if self.takes_notes.load(Ordering::Relaxed) {
-            self.notes().close();
+        self.notes_closed.store(true, Ordering::Release);
+        if let Some(notes) = self.notes.get() {
+            notes.close();
         }
-    }
-
-    /// The handler can send notes.
-    pub(crate) fn take_notes(&self) {
-        self.takes_notes.store(true, Ordering::Relaxed);
     }
 
     /// A note waits, so the reply must be a stream.
@@ -134,6 +130,9 @@ impl<T> Exchange<T> {
 
     /// Sends a note, as soon as there is room for it.
     pub(crate) async fn note(&self, note: String) {
+        if self.notes_closed.load(Ordering::Acquire) {
+            return;
+        }
         let mut sent = std::pin::pin!(self.notes().push(note));
         std::future::poll_fn(|cx| {
             let polled = sent.as_mut().poll(cx);
@@ -145,6 +144,9 @@ impl<T> Exchange<T> {
 
     /// Sends a note that a newer one may replace.
     pub(crate) fn note_newest(&self, note: String) {
+        if self.notes_closed.load(Ordering::Acquire) {
+            return;
+        }
         self.notes().push_newest(note);
         self.wake_driver();
     }

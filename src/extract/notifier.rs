@@ -115,12 +115,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Notifier {
 
         let context = Context::of(parts)?;
         let params: Params = context.subject.message().params_as().unwrap_or_default();
-        let exchange = context.subject.exchange().filter(|_| context.streams).cloned();
-        if let Some(exchange) = &exchange {
-            exchange.take_notes();
-        }
         Ok(Self {
-            exchange,
+            exchange: context.subject.exchange().filter(|_| context.streams).cloned(),
             // MCP: a string or an integer.
             progress_token: params.meta.progress_token.filter(|token| !token.get().starts_with(['{', '[', 't', 'f'])),
         })
