@@ -9,9 +9,9 @@ use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use http::Request;
 use http::header::{EXPECT, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
-use http::{Request, StatusCode};
 use http_body::Body as _;
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
@@ -23,7 +23,6 @@ use tower::{Service, ServiceExt};
 use crate::body::passing;
 use crate::exchange::{Guard, Lifecycle, Refused, Unanswered};
 use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
-use crate::jsonrpc::McpError;
 use crate::outbound::{completed, stream};
 use crate::post::{Dispatched, Post};
 use crate::rejection::Rejection;
@@ -269,9 +268,7 @@ where
         Ok(response) => response.map(|body| passing(Body::new(body), lifecycle)),
         Err(error) => {
             tracing::error!(error = error.into(), "the inner service failed");
-            let mut response = Answer::error(None, &McpError::internal_error("Internal error")).into_response();
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            response
+            refusal((Rejection::Internal, None))
         }
     }
 }

@@ -20,12 +20,12 @@ pub(crate) enum Rejection {
     ContentType,
     HeaderMismatch(&'static str),
     HostNotAllowed,
+    /// A function or a service of the server's own failed.
+    Internal,
     InvalidMeta(&'static str),
     Malformed(Malformed),
     NotAcceptable,
     OriginNotAllowed,
-    /// A function of the server's own did.
-    Panicked,
     Refused(Refused),
     RepeatedHeader(&'static str),
     RepeatedParam,
@@ -98,7 +98,7 @@ impl Rejection {
                 invalid,
                 "The Origin is not allowed; the server's operator can allow it with `allowed_origins`",
             ),
-            Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, McpError::INTERNAL_ERROR, "Internal error"),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, McpError::INTERNAL_ERROR, "Internal error"),
             Self::Refused(Refused::Duplicate) => {
                 (StatusCode::BAD_REQUEST, invalid, "A request with this id is in progress")
             }

@@ -31,10 +31,8 @@ pub(crate) struct InFlight<T> {
     unanswered_limits: Limits,
     /// Handlers that were asked to stop.
     in_grace: Background,
-    /// Handlers whose client has left. They are parked, so the limits bound them.
+    /// Handlers whose client has left or, of messages without an answer, has its 202. The limits bound them.
     detached: Background,
-    /// Handlers of notifications and responses whose client has its answer. They have their place among the limits.
-    unanswered: Background,
     options: Options,
 }
 
@@ -63,7 +61,6 @@ impl<T: Send + 'static> InFlight<T> {
             unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             in_grace: Background::new(MOST_IN_GRACE, &lifecycle),
             detached: Background::new(usize::MAX, &lifecycle),
-            unanswered: Background::new(usize::MAX, &lifecycle),
             lifecycle,
             options,
         }
@@ -103,7 +100,7 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// The client of a message without an answer has its 202, the handler goes on.
     pub(super) fn detach_unanswered(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.unanswered.spawn(work);
+        self.detached.spawn(work);
     }
 
     /// Parks an exchange, before its handler is called. The guard drives it from there.

@@ -25,7 +25,7 @@ impl Identify {
         let session = session.filter(|_| has_session).map(HeaderValue::as_bytes);
         Ok(match &self.principal {
             Some(principal) => {
-                let principal = catch_unwind(AssertUnwindSafe(|| principal(parts))).map_err(|_| Rejection::Panicked)?;
+                let principal = catch_unwind(AssertUnwindSafe(|| principal(parts))).map_err(|_| Rejection::Internal)?;
                 let principal = principal.filter(|name| !name.is_empty());
                 self.callers.caller(principal.as_ref().map(|name| Owner::Principal(name.as_bytes())), session)
             }
@@ -88,7 +88,7 @@ mod tests {
         assert_ne!(of(&identify, &[ada]), of(&identify, &[ada, ("mcp-session-id", "s")]));
         assert!(of(&identify, &[one]).is_anonymous());
         let panics = Identify { principal: Some(Arc::new(|_: &Parts| panic!("no user"))), ..Identify::default() };
-        assert_eq!(judge(&panics, &[], true), Err(Rejection::Panicked));
+        assert_eq!(judge(&panics, &[], true), Err(Rejection::Internal));
         assert!(of(&identify, &[("x-user", ""), one]).is_anonymous());
     }
 }

@@ -6,6 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::events::take_event;
 use super::{Answer, BOUND, Post};
 
 /// A connection over which a test sends what it likes, and reads what there is.
@@ -61,10 +62,7 @@ impl Connection {
 
     async fn read_event(&mut self) -> Option<String> {
         loop {
-            if let Some(end) = self.begun.find("\n\n") {
-                let rest = self.begun.split_off(end + 2);
-                let mut event = std::mem::replace(&mut self.begun, rest);
-                event.truncate(end);
+            if let Some(event) = take_event(&mut self.begun) {
                 return Some(event);
             }
             let chunk = self.chunk().await;

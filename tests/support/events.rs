@@ -77,10 +77,7 @@ impl Events {
 
     async fn read(&mut self) -> Option<String> {
         loop {
-            if let Some(end) = self.begun.find("\n\n") {
-                let rest = self.begun.split_off(end + 2);
-                let mut event = std::mem::replace(&mut self.begun, rest);
-                event.truncate(end);
+            if let Some(event) = take_event(&mut self.begun) {
                 return Some(event);
             }
             let Some(frame) = self.body.frame().await else {
@@ -91,4 +88,13 @@ impl Events {
             self.begun.push_str(std::str::from_utf8(&frame).expect("UTF-8"));
         }
     }
+}
+
+/// Takes the first whole event, without the empty line that ends it.
+pub(super) fn take_event(begun: &mut String) -> Option<String> {
+    let end = begun.find("\n\n")?;
+    let rest = begun.split_off(end + 2);
+    let mut event = std::mem::replace(begun, rest);
+    event.truncate(end);
+    Some(event)
 }
