@@ -23,13 +23,14 @@ mod post;
 mod protocol;
 mod rejection;
 mod reply;
+mod router;
 mod server;
 mod service;
 
 #[doc(inline)]
 pub use self::exchange::{AmbiguousCancel, Departure, DuplicateId, Ended, Observer, Outcome};
 #[doc(inline)]
-pub use self::extract::{Cancellation, ExchangeInfo, ExtractRejection, McpMessage, Notifier, Params};
+pub use self::extract::{Arguments, Cancellation, ExchangeInfo, ExtractRejection, McpMessage, Notifier, Params};
 pub use self::future::ResponseFuture;
 #[doc(inline)]
 pub use self::inbound::ConfigError;
@@ -38,6 +39,8 @@ pub use self::jsonrpc::{McpError, RequestId};
 pub use self::layer::McpLayer;
 pub use self::protocol::ProtocolVersion;
 #[doc(inline)]
-pub use self::reply::{CancelledStream, Reply};
+pub use self::reply::{CallToolResult, CancelledStream, Reply};
+#[doc(inline)]
+pub use self::router::{McpRouter, ServerInfo, Tool};
 pub use self::server::{McpServer, McpServerBuilder};
 pub use self::service::Mcp;

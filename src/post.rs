@@ -50,7 +50,8 @@ where
     /// Reads the body, which is whole, and sets the handler up. It is not called yet.
     pub(crate) fn dispatch(mut self, body: Bytes, shared: &Shared) -> Result<Dispatched, Refusal> {
         let known = Known::of(&self.parts.headers);
-        let Inbound { accepts, message, version } = decode(&known, &self.parts.headers, body, &shared.served)?;
+        let served = shared.served;
+        let Inbound { accepts, message, version } = decode(&known, &self.parts.headers, body, served)?;
         let id = message.request_id().cloned();
         // A modern request has no session. What a notification cancels may have one, whatever its own headers say.
         let has_session = !(version.is_modern() && id.is_some());
@@ -71,14 +72,15 @@ where
         }
         let session = if has_minted { headers.remove(SESSION_ID).filter(|_| has_session) } else { None };
         let Some(id) = id else {
-            let context = |message| Context { session, streams: false, subject: Subject::Unanswered(message), version };
+            let subject = Subject::Unanswered;
+            let context = |message| Context { session, streams: false, served, subject: subject(message), version };
             return self.admit(caller, message, context, shared);
         };
         // The head of an `initialize` names the session, so it comes with the answer.
         let streams = accepts.event_stream && message.method() != Some("initialize");
         let mints_session = has_session && shared.mints_sessions && message.method() == Some("initialize");
         let exchange = Arc::new(Exchange::new(Key { caller, id }, message, version));
-        let context = Context { session, streams, subject: Subject::Request(Arc::clone(&exchange)), version };
+        let context = Context { session, streams, served, subject: Subject::Request(Arc::clone(&exchange)), version };
         let settle = Settle { exchange: Arc::clone(&exchange), mints_session };
         let handler = Running::new(answer(self.inner, request(self.parts, context), settle));
         match shared.in_flight.park(&exchange, handler) {

@@ -56,6 +56,23 @@ impl ProtocolVersion {
         Self::ALL.into_iter().find(|version| version.as_str() == name)
     }
 
+    /// MCP has this method in other versions and not in this one.
+    pub(crate) fn lacks(self, method: &str) -> bool {
+        match method {
+            "initialize" | "logging/setLevel" | "ping" | "resources/subscribe" | "resources/unsubscribe" => {
+                self.is_modern()
+            }
+            "server/discover" | "subscriptions/listen" => !self.is_modern(),
+            _ => false,
+        }
+    }
+
+    /// Arguments that a tool does not take are answered by a result with `isError`, which a model reads, and not by a
+    /// JSON-RPC error (2025-11-25, *Tools*, Error Handling).
+    pub(crate) fn shows_invalid_arguments(self) -> bool {
+        self >= Self::V2025_11_25
+    }
+
     /// The code of the error that completes a cancelled request. No version has one: there a cancelled request has no
     /// answer. 2026-07-28 forbids -32002, which meant that a resource was not found.
     pub(crate) const fn cancelled_code(self) -> i64 {
@@ -80,8 +97,11 @@ impl fmt::Display for ProtocolVersion {
 }
 
 /// The versions that a server serves.
-#[derive(Clone, Debug)]
-pub(crate) struct Served(Vec<ProtocolVersion>);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    /// One for each of [`ProtocolVersion::ALL`].
+    is_served: [bool; ProtocolVersion::ALL.len()],
+}
 
 impl Default for Served {
     fn default() -> Self {
@@ -91,31 +111,41 @@ impl Default for Served {
 
 impl FromIterator<ProtocolVersion> for Served {
     fn from_iter<I: IntoIterator<Item = ProtocolVersion>>(versions: I) -> Self {
-        let mut versions: Vec<_> = versions.into_iter().collect();
-        versions.sort_unstable_by(|one, other| other.cmp(one));
-        versions.dedup();
-        Self(versions)
+        let mut is_served = [false; ProtocolVersion::ALL.len()];
+        for version in versions {
+            is_served[version as usize] = true;
+        }
+        Self { is_served }
     }
 }
 
 impl Served {
     /// The newest first.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.0.iter().map(|version| version.as_str()).collect()
+    fn versions(self) -> impl Iterator<Item = ProtocolVersion> {
+        ProtocolVersion::ALL.into_iter().rev().filter(move |version| self.has(*version))
     }
 
-    pub(crate) fn has_modern(&self) -> bool {
-        self.0.iter().any(|version| version.is_modern())
+    fn has(self, version: ProtocolVersion) -> bool {
+        self.is_served[version as usize]
+    }
+
+    /// The newest first.
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        self.versions().map(ProtocolVersion::as_str).collect()
+    }
+
+    pub(crate) fn has_modern(self) -> bool {
+        self.versions().any(ProtocolVersion::is_modern)
     }
 
     /// The version of this name, if it is served.
-    pub(crate) fn named(&self, name: &str) -> Option<ProtocolVersion> {
-        ProtocolVersion::named(name).filter(|version| self.0.contains(version))
+    pub(crate) fn named(self, name: &str) -> Option<ProtocolVersion> {
+        ProtocolVersion::named(name).filter(|version| self.has(*version))
     }
 
     /// The legacy version that a request's `MCP-Protocol-Version` header stands for. None stands for 2025-03-26. So does
     /// 2024-11-05, which had another transport: clients that still name it here speak this one.
-    pub(crate) fn legacy(&self, header: Option<&[u8]>) -> Option<ProtocolVersion> {
+    pub(crate) fn legacy(self, header: Option<&[u8]>) -> Option<ProtocolVersion> {
         let name = match header {
             None | Some(b"2024-11-05") => ProtocolVersion::V2025_03_26.as_str(),
             Some(name) => std::str::from_utf8(name).ok()?,
@@ -127,9 +157,9 @@ impl Served {
     /// Negotiation*]).
     ///
     /// [*Version Negotiation*]: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
-    pub(crate) fn negotiated(&self, requested: Option<&str>) -> Option<ProtocolVersion> {
+    pub(crate) fn negotiated(self, requested: Option<&str>) -> Option<ProtocolVersion> {
         let requested = requested.and_then(|name| self.named(name)).filter(|version| !version.is_modern());
-        requested.or_else(|| self.0.iter().copied().find(|version| !version.is_modern()))
+        requested.or_else(|| self.versions().find(|version| !version.is_modern()))
     }
 }
 
@@ -159,6 +189,18 @@ mod tests {
         }
         let modern: Served = [ProtocolVersion::V2026_07_28].into_iter().collect();
         assert_eq!(modern.negotiated(Some("2025-06-18")), None);
+    }
+
+    #[test]
+    fn each_era_lacks_the_methods_of_the_other() {
+        let (legacy, modern) = (ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28);
+        for method in ["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"] {
+            assert!(modern.lacks(method) && !legacy.lacks(method), "{method}");
+        }
+        for method in ["server/discover", "subscriptions/listen"] {
+            assert!(legacy.lacks(method) && !modern.lacks(method), "{method}");
+        }
+        assert!(!modern.lacks("tools/call") && !legacy.lacks("tools/call") && !legacy.lacks("x"));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) enum Rejection {
     Malformed(Malformed),
     NotAcceptable,
     OriginNotAllowed,
+    /// A header `Mcp-Param-…`.
+    ParamHeaderMismatch(String),
     Refused(Refused),
     RepeatedHeader(&'static str),
     RepeatedParam,
@@ -49,6 +51,7 @@ impl Rejection {
             Self::HeaderMismatch(name) | Self::InvalidMeta(name) | Self::RepeatedHeader(name) => {
                 format!("{text} {name}").into()
             }
+            Self::ParamHeaderMismatch(name) => format!("{text} {name}").into(),
             _ => Cow::Borrowed(text),
         };
         let error = McpError::new(code, message);
@@ -74,7 +77,7 @@ impl Rejection {
             Self::ContentType => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, invalid, "The Content-Type must be application/json")
             }
-            Self::HeaderMismatch(_) => (
+            Self::HeaderMismatch(_) | Self::ParamHeaderMismatch(_) => (
                 StatusCode::BAD_REQUEST,
                 McpError::HEADER_MISMATCH,
                 "Header mismatch: missing, repeated, malformed, or not what the body says:",

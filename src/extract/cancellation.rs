@@ -68,7 +68,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Cancellation {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        let exchange = Context::of(parts)?.subject.exchange().cloned();
+        let exchange = Context::of(&parts.extensions)?.subject.exchange().cloned();
         if let Some(exchange) = &exchange {
             exchange.ask();
         }

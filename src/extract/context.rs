@@ -1,12 +1,11 @@
 use std::sync::Arc;
 
-use http::HeaderValue;
-use http::request::Parts;
+use http::{Extensions, HeaderValue};
 
 use super::rejection::ExtractRejection;
 use crate::exchange::Exchange;
 use crate::jsonrpc::Message;
-use crate::protocol::ProtocolVersion;
+use crate::protocol::{ProtocolVersion, Served};
 use crate::reply::Settled;
 
 /// An exchange over HTTP.
@@ -19,6 +18,7 @@ pub(crate) struct Context {
     pub(crate) session: Option<HeaderValue>,
     /// The reply may be an event stream.
     pub(crate) streams: bool,
+    pub(crate) served: Served,
     pub(crate) subject: Subject,
     pub(crate) version: ProtocolVersion,
 }
@@ -33,8 +33,8 @@ pub(crate) enum Subject {
 }
 
 impl Context {
-    pub(super) fn of(parts: &Parts) -> Result<&Self, ExtractRejection> {
-        parts.extensions.get().ok_or(ExtractRejection::MissingLayer)
+    pub(crate) fn of(extensions: &Extensions) -> Result<&Self, ExtractRejection> {
+        extensions.get().ok_or(ExtractRejection::MissingLayer)
     }
 }
 

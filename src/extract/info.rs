@@ -60,7 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ExchangeInfo {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        let Context { session, subject, version, .. } = Context::of(parts)?.clone();
+        let Context { session, subject, version, .. } = Context::of(&parts.extensions)?.clone();
         Ok(Self { session, subject, version })
     }
 }

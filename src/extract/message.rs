@@ -97,6 +97,6 @@ impl<S: Send + Sync> FromRequestParts<S> for McpMessage {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self(Context::of(parts)?.subject.clone()))
+        Ok(Self(Context::of(&parts.extensions)?.subject.clone()))
     }
 }

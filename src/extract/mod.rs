@@ -1,5 +1,6 @@
 //! The extractors. Each reads the one extension that the layer leaves in a request.
 
+mod arguments;
 mod cancellation;
 mod context;
 mod info;
@@ -8,6 +9,7 @@ mod notifier;
 mod params;
 mod rejection;
 
+pub use self::arguments::Arguments;
 pub use self::cancellation::Cancellation;
 pub(crate) use self::context::{Call, Context, Subject};
 pub use self::info::ExchangeInfo;

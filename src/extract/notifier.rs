@@ -113,7 +113,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Notifier {
             progress_token: Option<Box<RawValue>>,
         }
 
-        let context = Context::of(parts)?;
+        let context = Context::of(&parts.extensions)?;
         let params: Params = context.subject.message().params_as().unwrap_or_default();
         Ok(Self {
             exchange: context.subject.exchange().filter(|_| context.streams).cloned(),

@@ -31,6 +31,6 @@ impl<P: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<P> {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        Context::of(parts)?.subject.message().params_as().map(Self).map_err(ExtractRejection::Params)
+        Context::of(&parts.extensions)?.subject.message().params_as().map(Self).map_err(ExtractRejection::Params)
     }
 }

@@ -4,6 +4,8 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
 use crate::jsonrpc::McpError;
+use crate::protocol::ProtocolVersion;
+use crate::reply::CallToolResult;
 
 /// Why an extractor of this crate has nothing to give.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +13,14 @@ use crate::jsonrpc::McpError;
 pub enum ExtractRejection {
     /// The request did not come through [`McpLayer`](crate::McpLayer), or was no POST: HTTP status 500.
     MissingLayer,
+    /// The arguments of a tool are not what [`Arguments`](crate::Arguments) was to read: since 2025-11-25 a result with
+    /// `isError`, before it the JSON-RPC error -32602.
+    Arguments {
+        /// What is wrong.
+        error: McpError,
+        /// The version of the request.
+        version: ProtocolVersion,
+    },
     /// The params are not what [`Params`](crate::Params) was to read: the JSON-RPC error -32602.
     Params(McpError),
 }
@@ -21,7 +31,7 @@ impl fmt::Display for ExtractRejection {
             Self::MissingLayer => {
                 f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?")
             }
-            Self::Params(error) => error.fmt(f),
+            Self::Arguments { error, .. } | Self::Params(error) => error.fmt(f),
         }
     }
 }
@@ -32,7 +42,10 @@ impl IntoResponse for ExtractRejection {
     fn into_response(self) -> Response {
         match self {
             Self::MissingLayer => (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response(),
-            Self::Params(error) => error.into_response(),
+            Self::Arguments { error, version } if version.shows_invalid_arguments() => {
+                CallToolResult::error(error.message()).into_response()
+            }
+            Self::Arguments { error, .. } | Self::Params(error) => error.into_response(),
         }
     }
 }

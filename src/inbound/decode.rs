@@ -24,7 +24,7 @@ pub(crate) struct Inbound {
 pub(crate) type Refusal = (Rejection, Option<RequestId>);
 
 /// Reads a whole body in the light of its headers.
-pub(crate) fn decode(known: &Known<'_>, headers: &HeaderMap, body: Bytes, served: &Served) -> Result<Inbound, Refusal> {
+pub(crate) fn decode(known: &Known<'_>, headers: &HeaderMap, body: Bytes, served: Served) -> Result<Inbound, Refusal> {
     let message = Message::decode(body).map_err(|mut malformed| {
         let id = malformed.id.take();
         (malformed.into(), id)
@@ -79,7 +79,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
         }
-        decode(&Known::of(&map), &map, Bytes::from_static(body.as_bytes()), &Served::default())
+        decode(&Known::of(&map), &map, Bytes::from_static(body.as_bytes()), Served::default())
     }
 
     const CALL: &str = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call"}"#;

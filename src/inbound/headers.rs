@@ -1,3 +1,7 @@
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
     ORIGIN, TRANSFER_ENCODING,
@@ -85,6 +89,15 @@ impl<'a> Field<'a> {
 /// This session id is one of ours: the inner service is not to see it.
 pub(crate) fn is_minted(session_id: Field<'_>) -> bool {
     matches!(session_id, Field::Once(value) if value.as_bytes().starts_with(MINTED.as_bytes()))
+}
+
+/// A header's value as its client meant it (*Value Encoding*). `None` if it has characters that no header may have.
+pub(crate) fn decoded(value: &HeaderValue) -> Option<Cow<'_, str>> {
+    let value = value.to_str().ok()?;
+    match value.strip_prefix("=?base64?").and_then(|value| value.strip_suffix("?=")) {
+        Some(encoded) => Some(String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?.into()),
+        None => Some(value.into()),
+    }
 }
 
 #[cfg(test)]

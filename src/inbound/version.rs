@@ -1,15 +1,13 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::headers::Field;
+use super::headers::{Field, decoded};
 use crate::jsonrpc::{Kind, Message, shortened, string};
 use crate::protocol::{ProtocolVersion, Served};
 use crate::rejection::Rejection;
@@ -25,7 +23,7 @@ pub(super) fn version(
     header: Field<'_>,
     headers: &HeaderMap,
     message: &Message,
-    served: &Served,
+    served: Served,
 ) -> Result<ProtocolVersion, Rejection> {
     let header = header.single(PROTOCOL_VERSION_NAME);
     let Kind::Request { method, params, .. } = message.kind() else {
@@ -53,7 +51,7 @@ fn may_name_version(params: &str) -> bool {
 }
 
 /// Of a notification or a response: those of a modern client need nothing but the header.
-fn posted(header: Option<&HeaderValue>, served: &Served) -> Result<ProtocolVersion, Rejection> {
+fn posted(header: Option<&HeaderValue>, served: Served) -> Result<ProtocolVersion, Rejection> {
     let named = header.map(HeaderValue::as_bytes);
     let modern = named.and_then(|name| served.named(std::str::from_utf8(name).ok()?));
     modern.or_else(|| served.legacy(named)).ok_or(Rejection::UnsupportedVersion)
@@ -63,7 +61,7 @@ fn legacy(
     header: Result<Option<&HeaderValue>, Rejection>,
     method: &str,
     message: &Message,
-    served: &Served,
+    served: Served,
 ) -> Result<ProtocolVersion, Rejection> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -87,7 +85,7 @@ fn modern(
     version: Option<&HeaderValue>,
     method: &str,
     params: &Params<'_>,
-    served: &Served,
+    served: Served,
 ) -> Result<ProtocolVersion, Rejection> {
     if !served.has_modern() {
         return Err(Rejection::UnsupportedVersion);
@@ -117,22 +115,13 @@ fn modern(
     }
 }
 
-fn unsupported(served: &Served, requested: &str) -> Rejection {
+fn unsupported(served: Served, requested: &str) -> Rejection {
     Rejection::UnsupportedModernVersion { supported: served.names(), requested: shortened(requested, 128).to_owned() }
 }
 
 /// A header's value, of characters that one may have, is this text.
 fn is(value: &HeaderValue, text: &str) -> bool {
     value.to_str().is_ok_and(|value| value == text)
-}
-
-/// A header's value as its client meant it (*Value Encoding*). `None` if it has characters that no header may have.
-fn decoded(value: &HeaderValue) -> Option<Cow<'_, str>> {
-    let value = value.to_str().ok()?;
-    match value.strip_prefix("=?base64?").and_then(|value| value.strip_suffix("?=")) {
-        Some(encoded) => Some(String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?.into()),
-        None => Some(value.into()),
-    }
 }
 
 /// What the headers of a modern request repeat.
@@ -200,7 +189,7 @@ mod tests {
 
     const MODERN: &str = "2026-07-28";
 
-    fn judge_in(headers: &HeaderMap, message: &Message, served: &Served) -> Result<ProtocolVersion, Rejection> {
+    fn judge_in(headers: &HeaderMap, message: &Message, served: Served) -> Result<ProtocolVersion, Rejection> {
         version(Field::of(headers, &PROTOCOL_VERSION), headers, message, served)
     }
 
@@ -211,7 +200,7 @@ mod tests {
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let message = Message::decode(Bytes::from(message.to_string())).unwrap();
-        judge_in(&map, &message, &Served::default())
+        judge_in(&map, &message, Served::default())
     }
 
     fn modern(method: &str, mut params: Value) -> Value {
@@ -337,7 +326,7 @@ mod tests {
         let meta = r#"{"\u005fmeta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}"#;
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{meta}}}"#);
         let message = Message::decode(Bytes::from(text)).unwrap();
-        let refused = judge_in(&HeaderMap::new(), &message, &Served::default());
+        let refused = judge_in(&HeaderMap::new(), &message, Served::default());
         assert_eq!(refused, Err(Rejection::InvalidMeta("io.modelcontextprotocol/clientCapabilities")));
     }
 
@@ -347,7 +336,7 @@ mod tests {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
             let message = Message::decode(Bytes::from(text)).unwrap();
             let headers = HeaderMap::from_iter([(PROTOCOL_VERSION, HeaderValue::from_static(MODERN))]);
-            assert_eq!(judge_in(&headers, &message, &Served::default()), Err(Rejection::RepeatedParam), "{params}");
+            assert_eq!(judge_in(&headers, &message, Served::default()), Err(Rejection::RepeatedParam), "{params}");
         }
     }
 
@@ -365,7 +354,7 @@ mod tests {
             let map =
                 headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             let message = Message::decode(Bytes::from(message.to_string())).unwrap();
-            judge_in(&map.collect(), &message, &served.iter().copied().collect())
+            judge_in(&map.collect(), &message, served.iter().copied().collect())
         };
         let legacy_only = &ProtocolVersion::ALL[..3];
         assert_eq!(judge(legacy_only, &GOOD, &call()), Err(Rejection::UnsupportedVersion));

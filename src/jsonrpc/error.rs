@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A JSON-RPC error object, and what a handler returns to answer its request with one.
 ///
@@ -59,6 +59,21 @@ impl McpError {
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         Self::new(Self::METHOD_NOT_FOUND, format!("Method not found: {}", shortened(method, 128)))
+    }
+
+    /// -32021: the client lacks capabilities that the request needs (2026-07-28, *Error Codes*). For modern versions the HTTP
+    /// status is 400.
+    ///
+    /// ```
+    /// # use mcp_layer::McpError;
+    /// # use serde_json::json;
+    /// let error = McpError::missing_capabilities(json!({ "sampling": {} }));
+    /// assert_eq!(error.data().unwrap()["requiredCapabilities"], json!({ "sampling": {} }));
+    /// ```
+    #[must_use]
+    pub fn missing_capabilities(required: impl Into<Value>) -> Self {
+        Self::new(Self::MISSING_CAPABILITY, "The client lacks a capability that this request needs")
+            .with_data(json!({ "requiredCapabilities": required.into() }))
     }
 
     /// Adds the `data` member.

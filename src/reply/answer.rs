@@ -1,4 +1,5 @@
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,6 +11,7 @@ use http_body::{Frame, SizeHint};
 use serde::Serialize;
 use smallvec::SmallVec;
 
+use super::completion::Completion;
 use crate::jsonrpc::{McpError, RequestId, one_line};
 
 /// Up to this size an object is copied behind its head; a larger one follows it as a piece of its own.
@@ -31,18 +33,33 @@ impl Answer {
 
     /// A response made of an object that has the one member `result` or `error`: it lacks `jsonrpc` and the id.
     pub(super) fn from_member(id: Option<&RequestId>, object: &Bytes) -> Self {
-        let mut head = SmallVec::<[u8; 64]>::from_slice(br#"{"jsonrpc":"2.0","#);
-        if let Some(id) = id {
-            head.extend_from_slice(br#""id":"#);
-            write(&mut head, id);
-            head.push(b',');
-        }
-        let members = object.slice(1..);
-        if members.len() > COPIED {
-            return Self { head: head.into_vec().into(), rest: members };
+        Self::joined(&head(id), object.slice(1..))
+    }
+
+    /// The same of one that has a `result`, which lacks something itself.
+    pub(super) fn from_result(id: &RequestId, object: &Bytes, result: Range<usize>, completion: &Completion) -> Self {
+        Self::completed(head(Some(id)), &object.slice(1..), result.start - 1..result.end - 1, completion)
+    }
+
+    /// A response that is whole but for what its result lacks.
+    pub(super) fn from_whole(json: &Bytes, result: Range<usize>, completion: &Completion) -> Self {
+        Self::completed(SmallVec::new(), json, result, completion)
+    }
+
+    fn completed(mut head: SmallVec<[u8; 64]>, json: &Bytes, result: Range<usize>, completion: &Completion) -> Self {
+        head.extend_from_slice(&json[..result.start]);
+        let text = std::str::from_utf8(&json[result.clone()]).unwrap_or_default();
+        // Nothing can fail where all is written to memory.
+        let begin = completion.begin(text, &mut head).unwrap_or_default();
+        Self::joined(&head, json.slice(result.start + begin..))
+    }
+
+    fn joined(head: &[u8], rest: Bytes) -> Self {
+        if rest.len() > COPIED {
+            return Self { head: head.to_vec().into(), rest };
         }
         // Without room to spare, because `Bytes` would keep a note of it on the heap.
-        Self::whole([&head, &members[..]].concat().into())
+        Self::whole([head, &rest[..]].concat().into())
     }
 
     /// An error response. Without an id where none could be read.
@@ -87,6 +104,17 @@ impl Answer {
         json.extend_from_slice(&self.rest);
         one_line(json)
     }
+}
+
+/// How a response begins that lacks `jsonrpc` and the id.
+fn head(id: Option<&RequestId>) -> SmallVec<[u8; 64]> {
+    let mut head = SmallVec::from_slice(br#"{"jsonrpc":"2.0","#);
+    if let Some(id) = id {
+        head.extend_from_slice(br#""id":"#);
+        write(&mut head, id);
+        head.push(b',');
+    }
+    head
 }
 
 /// Ids and errors are made of JSON values: writing them cannot fail.

@@ -1,12 +1,16 @@
 //! What goes out: a handler's response becomes the one answer to its request.
 
 mod answer;
+mod call_tool_result;
+mod completion;
 mod reply;
 mod settle;
 mod settled;
 mod streaming;
 
 pub(crate) use self::answer::Answer;
+pub use self::call_tool_result::CallToolResult;
+pub(crate) use self::completion::Completion;
 pub use self::reply::Reply;
 pub(crate) use self::settle::{Settle, accepted, unanswered};
 pub(crate) use self::settled::{Settled, merge};

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -43,6 +45,13 @@ pub(super) enum Holds {
 }
 
 impl Mark {
+    /// Where in the body the result is, if there is one.
+    pub(super) fn result(&self) -> Option<Range<usize>> {
+        const BEGIN: usize = br#"{"result":"#.len();
+
+        (self.holds == Holds::Result).then(|| BEGIN..self.json.len() - 1)
+    }
+
     /// It is the very body that was marked: no service in between has put another in its place.
     pub(super) fn is_of(&self, body: &Bytes) -> bool {
         self.json.as_ptr() == body.as_ptr() && self.json.len() == body.len()

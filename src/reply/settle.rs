@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::BoxError;
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::answer::{Answer, JSON};
+use super::completion::Completion;
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
 use crate::exchange::Exchange;
@@ -35,13 +37,14 @@ impl Settle {
     {
         let (mut parts, body) = response.into_parts();
         let mark = parts.extensions.remove::<Mark>();
+        let completion = parts.extensions.remove::<Completion>();
         if self.exchange.version().is_modern() {
             parts.headers.remove(SESSION_ID);
         }
         if !parts.status.is_success() {
             return refused(Some(self.id()), parts, Body::new(body), mark).await;
         }
-        let (answer, holds) = match self.read(&parts.headers, Body::new(body), mark).await {
+        let (answer, holds) = match self.read(&parts.headers, Body::new(body), mark, completion.as_ref()).await {
             Ok(read) => read,
             Err(why) => {
                 tracing::error!(id = ?self.id(), why, "a handler's response does not answer its request");
@@ -81,7 +84,13 @@ impl Settle {
         }
     }
 
-    async fn read(&self, headers: &HeaderMap, body: Body, mark: Option<Mark>) -> Result<(Answer, Holds), &'static str> {
+    async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        mark: Option<Mark>,
+        completion: Option<&Completion>,
+    ) -> Result<(Answer, Holds), &'static str> {
         if headers.get(CONTENT_TYPE).is_some_and(|value| value != JSON && is_media(value, "text", "event-stream")) {
             return Err("it is an event stream");
         }
@@ -90,13 +99,13 @@ impl Settle {
         }
         let json = Collect::new(body, usize::MAX).await.map_err(|_| "its body broke off")?;
         match mark.filter(|mark| mark.is_of(&json)) {
-            Some(mark) => Ok((Answer::from_member(Some(self.id()), &json), mark.holds)),
-            None => self.recognise(json),
+            Some(mark) => Ok((self.member(&json, mark.result(), completion), mark.holds)),
+            None => self.recognise(json, completion),
         }
     }
 
     /// A complete response to this request, or the one member that a `Reply` or an `McpError` writes, whose mark got lost.
-    fn recognise(&self, json: Bytes) -> Result<(Answer, Holds), &'static str> {
+    fn recognise(&self, json: Bytes, completion: Option<&Completion>) -> Result<(Answer, Holds), &'static str> {
         #[derive(Deserialize)]
         struct Error {
             code: i64,
@@ -114,16 +123,34 @@ impl Settle {
             }
             _ => return Err("it has not exactly one of `result` and `error`"),
         };
+        let result = envelope.result.map(|result| {
+            let start = result.get().as_ptr() as usize - text.as_ptr() as usize;
+            start..start + result.get().len()
+        });
         if envelope.jsonrpc.is_none() && envelope.id.is_none() {
-            let object = json.slice_ref(text.trim_ascii_start().as_bytes());
-            return Ok((Answer::from_member(Some(self.id()), &object), holds));
+            let spaces = text.len() - text.trim_ascii_start().len();
+            let result = result.map(|result| result.start - spaces..result.end - spaces);
+            return Ok((self.member(&json.slice(spaces..), result, completion), holds));
         }
         if !envelope.is_version_2() {
             return Err("its jsonrpc is not \"2.0\"");
         }
         match envelope.id.and_then(|id| RequestId::from_json(id.get())) {
-            Some(id) if id == *self.id() => Ok((Answer::whole(json), holds)),
-            _ => Err("it has another id"),
+            Some(id) if id == *self.id() => {}
+            _ => return Err("it has another id"),
+        }
+        let answer = match (result, completion) {
+            (Some(result), Some(completion)) => Answer::from_whole(&json, result, completion),
+            _ => Answer::whole(json),
+        };
+        Ok((answer, holds))
+    }
+
+    /// The answer of an object that has only a result or an error, and where in it the result is.
+    fn member(&self, object: &Bytes, result: Option<Range<usize>>, completion: Option<&Completion>) -> Answer {
+        match (result, completion) {
+            (Some(result), Some(completion)) => Answer::from_result(self.id(), object, result, completion),
+            _ => Answer::from_member(Some(self.id()), object),
         }
     }
 }

@@ -1,0 +1,422 @@
+use std::convert::Infallible;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
+
+use axum::BoxError;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use bytestring::ByteString;
+use http::header::ALLOW;
+use http::{HeaderMap, Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tower::Service;
+
+use super::capabilities::capabilities;
+use super::endpoint::{BoxFuture, Endpoint};
+use super::methods::Methods;
+use super::server_info::ServerInfo;
+use super::tool::Tool;
+use super::tools::Tools;
+use crate::extract::Context;
+use crate::jsonrpc::{Kind, McpError, Message};
+use crate::reply::{Completion, Reply};
+
+/// How long clients may keep what this router itself says of the server.
+const TTL_MS: u32 = 60_000;
+
+/// JSON-RPC methods to axum handlers, and tools: a whole MCP server, behind [`McpLayer`](crate::McpLayer).
+///
+/// Handlers are axum handlers, with any extractors. These are built in, and a handler of yours replaces them:
+/// - `initialize` (legacy), with version negotiation, and `server/discover` (modern). The capabilities are those that the
+///   methods tell of; declare others with [`capability`](Self::capability).
+/// - `ping` (legacy).
+/// - `tools/list` and `tools/call`, if there are [tools](Self::tool).
+///
+/// Other requests are answered by the error -32601, with HTTP status 404 for modern versions; so are those for methods
+/// that MCP has, but not in the version of the request. Notifications and responses that nobody handles are accepted (202).
+/// Results of modern versions get their `resultType`, the `serverInfo` in their `_meta`, and the hints for caches that
+/// some need, where the handler left them out.
+///
+/// There are no resumable streams: an event has no id, and a GET is answered by 405, as all methods but POST are.
+///
+/// ```
+/// use axum::Router;
+/// use axum::extract::State;
+/// use mcp_layer::{McpLayer, McpMessage, McpRouter, McpServer, Reply, ServerInfo};
+/// use serde_json::{Value, json};
+///
+/// #[derive(Clone)]
+/// struct Prompts(Vec<&'static str>);
+///
+/// async fn list(State(Prompts(names)): State<Prompts>) -> Reply<Value> {
+///     let prompts: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
+///     Reply(json!({ "prompts": prompts }))
+/// }
+///
+/// async fn cancelled(message: McpMessage) {
+///     println!("{}", message.as_str());
+/// }
+///
+/// let mcp = McpRouter::new(ServerInfo::new("example", "1.0.0"))
+///     .request("prompts/list", list)
+///     .notification("notifications/cancelled", cancelled)
+///     .with_state(Prompts(vec!["greet"]));
+/// let app: Router = Router::new().route_service("/mcp", mcp).layer(McpLayer::new(McpServer::new()));
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct McpRouter<S = ()> {
+    inner: Arc<Inner<S>>,
+}
+
+#[derive(Debug)]
+struct Inner<S> {
+    about: About,
+    methods: Methods<S>,
+    tools: Tools<S>,
+}
+
+/// What the server says of itself.
+#[derive(Clone, Debug)]
+struct About {
+    capabilities: Map<String, Value>,
+    instructions: Option<String>,
+    /// As JSON.
+    server_info: ByteString,
+    server_info_value: Value,
+}
+
+impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
+    /// A router of this server. One that is to be merged or nested needs no name of its own: see
+    /// [`default`](Self::default).
+    pub fn new(info: ServerInfo) -> Self {
+        let mut router = Self::default();
+        let about = &mut router.edit().about;
+        about.server_info_value = serde_json::to_value(info).unwrap_or_default();
+        about.server_info = about.server_info_value.to_string().into();
+        router
+    }
+
+    /// Handles the requests of this method. The handler returns a [`Reply`], an [`McpError`], or whatever else answers a
+    /// request.
+    ///
+    /// # Panics
+    ///
+    /// If the method has a handler already.
+    #[track_caller]
+    pub fn request<H, T>(mut self, method: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        self.edit().methods.add_request(method.into(), Endpoint::new(handler));
+        self
+    }
+
+    /// Handles the notifications of this method. They have no answer, so what the handler returns goes nowhere.
+    ///
+    /// # Panics
+    ///
+    /// If the notification has a handler already.
+    #[track_caller]
+    pub fn notification<H, T>(mut self, method: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        self.edit().methods.add_notification(method.into(), Endpoint::new(handler));
+        self
+    }
+
+    /// Handles all messages that nobody else does: requests, notifications, and the client's responses.
+    ///
+    /// # Panics
+    ///
+    /// If there is one already.
+    #[track_caller]
+    pub fn fallback<H, T>(mut self, handler: H) -> Self
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        self.edit().methods.add_fallback(String::new(), Endpoint::new(handler));
+        self
+    }
+
+    /// Adds a tool. `tools/list` shows them in the order in which they are added.
+    ///
+    /// # Panics
+    ///
+    /// If there is one of its name already.
+    #[track_caller]
+    pub fn tool(mut self, tool: Tool<S>) -> Self {
+        self.edit().tools.add(tool);
+        self
+    }
+
+    /// Declares a capability, in place of what the methods tell of it.
+    ///
+    /// ```
+    /// use mcp_layer::{McpRouter, ServerInfo};
+    /// use serde_json::json;
+    ///
+    /// let mcp: McpRouter = McpRouter::new(ServerInfo::new("example", "1.0.0"))
+    ///     .capability("tools", json!({ "listChanged": true }));
+    /// ```
+    pub fn capability(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.edit().about.capabilities.insert(name.into(), value.into());
+        self
+    }
+
+    /// How a model should use the server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.edit().about.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Adds the methods, tools and capabilities of another router. What that one says of its server is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If both have a method, a tool or a fallback of the same name.
+    #[track_caller]
+    pub fn merge(mut self, other: Self) -> Self {
+        let Inner { about, methods, tools } = Arc::unwrap_or_clone(other.inner);
+        let own = self.edit();
+        for (name, capability) in about.capabilities {
+            own.about.capabilities.entry(name).or_insert(capability);
+        }
+        own.methods.merge(methods);
+        own.tools.merge(tools);
+        self
+    }
+
+    /// The same with longer names: nested at `tasks`, the request `get` is `tasks/get`, the notification
+    /// `notifications/status` is `notifications/tasks/status`, the tool `list` is `tasks.list`, and a fallback handles what
+    /// else begins with `tasks/`.
+    ///
+    /// # Panics
+    ///
+    /// If the prefix is empty, or both have a method or a tool of the same name then.
+    #[track_caller]
+    pub fn nest(self, prefix: &str, other: Self) -> Self {
+        assert!(!prefix.is_empty(), "a router is nested at a name; merge it instead");
+        let Inner { about, methods, tools } = Arc::unwrap_or_clone(other.inner);
+        let nested = Inner { about, methods: methods.nested(prefix), tools: tools.nested(prefix) };
+        self.merge(Self { inner: Arc::new(nested) })
+    }
+
+    /// Gives the handlers their state.
+    pub fn with_state<S2: Clone + Send + Sync + 'static>(self, state: S) -> McpRouter<S2> {
+        let Inner { about, methods, tools } = Arc::unwrap_or_clone(self.inner);
+        let inner = Inner { about, methods: methods.with_state(&state), tools: tools.with_state(&state) };
+        McpRouter { inner: Arc::new(inner) }
+    }
+
+    fn edit(&mut self) -> &mut Inner<S> {
+        Arc::make_mut(&mut self.inner)
+    }
+}
+
+impl<S> Inner<S> {
+    fn respond(&self, request: Request, state: S) -> BoxFuture<Response>
+    where
+        S: 'static,
+    {
+        let context = match Context::of(request.extensions()) {
+            Ok(context) => context,
+            Err(_) if request.method() != Method::POST => return at_once(not_allowed()),
+            Err(rejection) => return at_once(rejection),
+        };
+        let message = context.subject.message();
+        let mut completion = None;
+        let found = match message.kind() {
+            Kind::Request { method, .. } => {
+                completion = context.version.is_modern().then(|| self.about.completion(method));
+                self.request(method, message, context, request.headers())
+            }
+            Kind::Notification { method, .. } => self.unanswered(self.methods.notification(method), method),
+            Kind::Response { .. } => self.unanswered(None, ""),
+        };
+        match found {
+            Found::Handler(endpoint) => endpoint.call(request, state, completion),
+            Found::Answer(mut response) => {
+                if let Some(completion) = completion {
+                    response.extensions_mut().insert(completion);
+                }
+                at_once(response)
+            }
+        }
+    }
+
+    fn request(&self, method: &str, message: &Message, context: &Context, headers: &HeaderMap) -> Found<'_, S> {
+        if context.version.lacks(method) {
+            return Found::answer(McpError::method_not_found(method));
+        }
+        if let Some(endpoint) = self.methods.request(method) {
+            return Found::Handler(endpoint);
+        }
+        match method {
+            "initialize" => Found::answer(Reply(self.initialized(context))),
+            "ping" => Found::answer(Reply(json!({}))),
+            "server/discover" => Found::answer(Reply(self.discovered(context))),
+            "tools/call" if !self.tools.is_empty() => {
+                self.tools.call(message, headers, context.version).map_or_else(Found::answer, Found::Handler)
+            }
+            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message)),
+            _ => match self.methods.fallback(method) {
+                Some(endpoint) => Found::Handler(endpoint),
+                None => Found::answer(McpError::method_not_found(method)),
+            },
+        }
+    }
+
+    /// A notification or a response.
+    fn unanswered<'a>(&'a self, handler: Option<&'a Endpoint<S>>, method: &str) -> Found<'a, S> {
+        let handler = handler.or_else(|| self.methods.fallback(method));
+        handler.map_or_else(|| Found::answer(StatusCode::ACCEPTED), Found::Handler)
+    }
+
+    /// MCP, *Tools*, Listing Tools.
+    fn list(&self, message: &Message) -> Result<impl IntoResponse, McpError> {
+        #[derive(Serialize)]
+        #[serde(bound = "", rename_all = "camelCase")]
+        struct Page<'a, S> {
+            tools: &'a Tools<S>,
+            ttl_ms: u32,
+            cache_scope: &'static str,
+        }
+        #[derive(Deserialize)]
+        struct Params {
+            cursor: Option<Value>,
+        }
+
+        match message.params_as()? {
+            // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
+            Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
+            Params { cursor: None } => Ok(Reply(Page { tools: &self.tools, ttl_ms: TTL_MS, cache_scope: "private" })),
+        }
+    }
+
+    /// 2025-11-25, *Lifecycle*, Initialization.
+    fn initialized(&self, context: &Context) -> Value {
+        let mut result = self.capable(context);
+        result["protocolVersion"] = context.version.as_str().into();
+        result["serverInfo"] = self.about.server_info_value.clone();
+        result
+    }
+
+    /// 2026-07-28, *Discovery*.
+    fn discovered(&self, context: &Context) -> Value {
+        let mut result = self.capable(context);
+        result["supportedVersions"] = context.served.names().into();
+        result["ttlMs"] = TTL_MS.into();
+        result["cacheScope"] = "private".into();
+        result
+    }
+
+    fn capable(&self, context: &Context) -> Value {
+        let declared = &self.about.capabilities;
+        let capabilities = capabilities(&self.methods, !self.tools.is_empty(), declared, context.version);
+        let mut result = json!({ "capabilities": capabilities });
+        if let Some(instructions) = &self.about.instructions {
+            result["instructions"] = instructions.as_str().into();
+        }
+        result
+    }
+}
+
+/// What is to become of a message.
+enum Found<'a, S> {
+    Answer(Response),
+    Handler(&'a Endpoint<S>),
+}
+
+impl<S> Found<'_, S> {
+    fn answer(answer: impl IntoResponse) -> Self {
+        Self::Answer(answer.into_response())
+    }
+}
+
+impl About {
+    fn completion(&self, method: &str) -> Completion {
+        let is_cacheable = matches!(
+            method,
+            "prompts/list"
+                | "resources/list"
+                | "resources/read"
+                | "resources/templates/list"
+                | "server/discover"
+                | "tools/list"
+        );
+        Completion { is_cacheable, server_info: self.server_info.clone() }
+    }
+}
+
+fn at_once(response: impl IntoResponse) -> BoxFuture<Response> {
+    Box::pin(ready(response.into_response()))
+}
+
+fn not_allowed() -> impl IntoResponse {
+    (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")])
+}
+
+/// A router without a name: one that is to be merged or nested.
+impl<S> Default for McpRouter<S> {
+    fn default() -> Self {
+        let about = About {
+            capabilities: Map::new(),
+            instructions: None,
+            server_info: ByteString::from_static(""),
+            server_info_value: Value::Null,
+        };
+        Self { inner: Arc::new(Inner { about, methods: Methods::default(), tools: Tools::default() }) }
+    }
+}
+
+impl<S> Clone for McpRouter<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<S> Clone for Inner<S> {
+    fn clone(&self) -> Self {
+        Self { about: self.about.clone(), methods: self.methods.clone(), tools: self.tools.clone() }
+    }
+}
+
+/// For [`route_service`](axum::Router::route_service).
+impl<B> Service<Request<B>> for McpRouter
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut task::Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let response = self.inner.respond(request.map(Body::new), ());
+        Box::pin(async move { Ok(response.await) })
+    }
+}
+
+/// For [`post`](axum::routing::post): the state is that of the axum router.
+impl<S: Clone + Send + Sync + 'static> Handler<(), S> for McpRouter<S> {
+    type Future = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+    fn call(self, request: Request, state: S) -> Self::Future {
+        self.inner.respond(request, state)
+    }
+}

@@ -1,0 +1,98 @@
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use http::HeaderMap;
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::endpoint::Endpoint;
+use super::tool::Tool;
+use crate::jsonrpc::{McpError, Message, shortened};
+use crate::protocol::ProtocolVersion;
+
+/// The tools of a router, in the order in which they were added.
+#[derive(Debug)]
+pub(super) struct Tools<S> {
+    tools: Vec<Tool<S>>,
+    by_name: HashMap<String, usize>,
+}
+
+impl<S> Tools<S> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    #[track_caller]
+    pub(super) fn add(&mut self, tool: Tool<S>) {
+        let before = self.by_name.insert(tool.name().to_owned(), self.tools.len());
+        assert!(before.is_none(), "the tool {:?} stands twice", tool.name());
+        self.tools.push(tool);
+    }
+
+    #[track_caller]
+    pub(super) fn merge(&mut self, other: Self) {
+        other.tools.into_iter().for_each(|tool| self.add(tool));
+    }
+
+    pub(super) fn nested(self, prefix: &str) -> Self {
+        let mut nested = Self::default();
+        self.tools.into_iter().for_each(|tool| nested.add(tool.nested(prefix)));
+        nested
+    }
+
+    pub(super) fn with_state<S2: 'static>(self, state: &S) -> Tools<S2>
+    where
+        S: Clone + Send + Sync + 'static,
+    {
+        let tools = self.tools.into_iter().map(|tool| tool.with_state(state)).collect();
+        Tools { tools, by_name: self.by_name }
+    }
+
+    /// What handles a `tools/call`.
+    pub(super) fn call(
+        &self,
+        call: &Message,
+        headers: &HeaderMap,
+        version: ProtocolVersion,
+    ) -> Result<&Endpoint<S>, McpError> {
+        #[derive(Deserialize)]
+        struct Call<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+            #[serde(borrow)]
+            arguments: Option<&'a RawValue>,
+        }
+
+        let Call { name, arguments } = call.params_as()?;
+        let tool = self.by_name.get(&*name).map(|index| &self.tools[*index]);
+        let tool = tool.ok_or_else(|| McpError::invalid_params(format!("Unknown tool: {}", shortened(&name, 128))))?;
+        if version.is_modern() {
+            tool.check_headers(headers, arguments.map_or("{}", RawValue::get))?;
+        }
+        Ok(tool.endpoint())
+    }
+}
+
+/// As `tools/list` shows them.
+impl<S> Serialize for Tools<S> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        let mut list = serializer.serialize_seq(Some(self.tools.len()))?;
+        for tool in &self.tools {
+            list.serialize_element(&tool.definition())?;
+        }
+        list.end()
+    }
+}
+
+impl<S> Default for Tools<S> {
+    fn default() -> Self {
+        Self { tools: Vec::new(), by_name: HashMap::new() }
+    }
+}
+
+impl<S> Clone for Tools<S> {
+    fn clone(&self) -> Self {
+        Self { tools: self.tools.clone(), by_name: self.by_name.clone() }
+    }
+}
