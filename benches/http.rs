@@ -1,8 +1,8 @@
 //! What the layer costs over HTTP: requests a second on a route behind `McpLayer`, against a plain axum handler that does
-//! the same work.
+//! the same work; and what `McpRouter` costs there, with the same work as its one tool.
 //!
-//! Both routes are of one server with one worker, and a load generator with a thread of its own calls them in turns over
-//! the same connections. So the worker is what the rate depends on, and whatever else the machine does meets both.
+//! The routes are of one server with one worker, and a load generator with a thread of its own calls them in turns over
+//! the same connections. So the worker is what the rate depends on, and whatever else the machine does meets all.
 //!
 //! `cargo bench --bench http -- --rounds 15 --seconds 0.5`. Where `MCP_LAYER_BENCH_MIN_RATIO` is set, a lower ratio at
 //! 32 or 256 connections is a failure.
@@ -18,8 +18,9 @@ use axum::{BoxError, Router};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName};
-use mcp_layer::{McpError, McpLayer, McpMessage, McpServer, Reply};
+use mcp_layer::{Arguments, McpError, McpLayer, McpMessage, McpRouter, McpServer, Reply, ServerInfo, Tool};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -31,13 +32,14 @@ fn main() -> Result<(), BoxError> {
     let client = Builder::new_current_thread().enable_all().build()?;
     let address = serve(&server)?;
 
-    println!("connections   bare/s   layered/s   layered/bare   quartiles of {} pairs of rounds", plan.rounds);
+    println!("connections   bare/s  layered/s  routed/s   layered/bare (quartiles)   routed/layered (quartiles)");
     let mut too_slow = false;
     for connections in [1, 32, 256] {
         let comparison = client.block_on(compare(address, connections, &plan))?;
         println!("{connections:>11} {comparison}");
         // A single connection measures how fast the machine changes between two threads, and little else.
-        too_slow |= connections > 1 && plan.min_ratio.is_some_and(|least| comparison.ratio() < least);
+        too_slow |= connections > 1
+            && plan.min_ratio.is_some_and(|least| comparison.ratio(Route::Layered, Route::Bare) < least);
     }
     if too_slow { Err("the layer is slower than MCP_LAYER_BENCH_MIN_RATIO allows".into()) } else { Ok(()) }
 }
@@ -66,12 +68,33 @@ impl Plan {
 
 // The server.
 
-const BARE: &str = "/bare";
-const LAYERED: &str = "/mcp";
+#[derive(Clone, Copy)]
+enum Route {
+    Bare,
+    Layered,
+    Routed,
+}
+
+impl Route {
+    const ALL: [Self; 3] = [Self::Bare, Self::Layered, Self::Routed];
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Bare => "/bare",
+            Self::Layered => "/hand",
+            Self::Routed => "/tool",
+        }
+    }
+}
 
 fn serve(runtime: &Runtime) -> std::io::Result<SocketAddr> {
-    let mcp = Router::new().route(LAYERED, post(layered)).layer(McpLayer::new(McpServer::new()));
-    let app = Router::new().route(BARE, post(bare)).merge(mcp);
+    let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
+    let tool = Tool::with_schema("echo", "Returns its text", schema, routed);
+    let mcp = Router::new()
+        .route(Route::Layered.path(), post(layered))
+        .route_service(Route::Routed.path(), McpRouter::new(ServerInfo::new("bench", "1.0.0")).tool(tool))
+        .layer(McpLayer::new(McpServer::new()));
+    let app = Router::new().route(Route::Bare.path(), post(bare)).merge(mcp);
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
     let address = listener.local_addr()?;
     let listener = listener.tap_io(|stream| stream.set_nodelay(true).expect("TCP_NODELAY can be set"));
@@ -81,9 +104,13 @@ fn serve(runtime: &Runtime) -> std::io::Result<SocketAddr> {
 
 async fn layered(message: McpMessage) -> Result<Reply<CallResult>, McpError> {
     match message.method() {
-        "tools/call" => echo(message.params()?).map(Reply).ok_or_else(|| McpError::invalid_params("Unknown tool")),
+        "tools/call" => called(message.params()?).map(Reply).ok_or_else(|| McpError::invalid_params("Unknown tool")),
         other => Err(McpError::method_not_found(other)),
     }
+}
+
+async fn routed(Arguments(Echo { text }): Arguments<Echo>) -> Reply<CallResult> {
+    Reply(echo(text))
 }
 
 async fn bare(body: Bytes) -> Result<([(HeaderName, &'static str); 1], Vec<u8>), StatusCode> {
@@ -106,7 +133,7 @@ async fn bare(body: Bytes) -> Result<([(HeaderName, &'static str); 1], Vec<u8>),
     if request.jsonrpc != "2.0" || request.method != "tools/call" {
         return Err(StatusCode::BAD_REQUEST);
     }
-    let result = echo(request.params).ok_or(StatusCode::BAD_REQUEST)?;
+    let result = called(request.params).ok_or(StatusCode::BAD_REQUEST)?;
     let response = Response { jsonrpc: "2.0", id: request.id, result };
     let json = serde_json::to_vec(&response).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
     Ok(([(CONTENT_TYPE, "application/json")], json))
@@ -115,11 +142,11 @@ async fn bare(body: Bytes) -> Result<([(HeaderName, &'static str); 1], Vec<u8>),
 #[derive(Deserialize)]
 struct Call {
     name: String,
-    arguments: Arguments,
+    arguments: Echo,
 }
 
 #[derive(Deserialize)]
-struct Arguments {
+struct Echo {
     text: String,
 }
 
@@ -134,32 +161,35 @@ struct Content {
     text: String,
 }
 
-fn echo(call: Call) -> Option<CallResult> {
-    (call.name == "echo").then_some(CallResult { content: [Content { r#type: "text", text: call.arguments.text }] })
+fn called(call: Call) -> Option<CallResult> {
+    (call.name == "echo").then(|| echo(call.arguments.text))
+}
+
+fn echo(text: String) -> CallResult {
+    CallResult { content: [Content { r#type: "text", text }] }
 }
 
 // The load generator.
 
-/// Requests a second in each round.
-struct Comparison {
-    bare: Vec<f64>,
-    layered: Vec<f64>,
-}
+/// Requests a second in each round, of each route.
+struct Comparison([Vec<f64>; Route::ALL.len()]);
 
 async fn compare(server: SocketAddr, connections: u64, plan: &Plan) -> Result<Comparison, BoxError> {
     let mut clients = Vec::new();
     for number in 0..connections {
         clients.push(Client::connect(server, number).await?);
     }
-    let mut comparison = Comparison { bare: Vec::new(), layered: Vec::new() };
-    for path in [BARE, LAYERED] {
-        take_turn(&mut clients, path, plan.turn).await?;
+    let mut comparison = Comparison(Default::default());
+    for route in Route::ALL {
+        take_turn(&mut clients, route.path(), plan.turn).await?;
     }
     for round in 0..plan.rounds {
-        // Whoever goes second has other luck with the rest of the machine: each goes first every other time.
-        for path in if round % 2 == 0 { [BARE, LAYERED] } else { [LAYERED, BARE] } {
-            let rates = if path == BARE { &mut comparison.bare } else { &mut comparison.layered };
-            rates.push(take_turn(&mut clients, path, plan.turn).await?);
+        // Whoever goes second has other luck with the rest of the machine: each goes first in its turn.
+        let mut routes = Route::ALL;
+        routes.rotate_left(round % Route::ALL.len());
+        for route in routes {
+            let rate = take_turn(&mut clients, route.path(), plan.turn).await?;
+            comparison.0[route as usize].push(rate);
         }
     }
     Ok(comparison)
@@ -283,18 +313,31 @@ fn body_of(response: &[u8]) -> Result<Option<&[u8]>, BoxError> {
 // The numbers.
 
 impl Comparison {
-    fn ratio(&self) -> f64 {
-        median(self.layered.clone()) / median(self.bare.clone())
+    fn rate(&self, route: Route) -> f64 {
+        median(self.0[route as usize].clone())
+    }
+
+    fn ratio(&self, one: Route, other: Route) -> f64 {
+        self.rate(one) / self.rate(other)
+    }
+
+    /// Of pairs of rounds.
+    fn quartiles(&self, one: Route, other: Route) -> [f64; 3] {
+        let pairs = self.0[one as usize].iter().zip(&self.0[other as usize]).map(|(one, other)| one / other);
+        let pairs: Vec<f64> = pairs.collect();
+        [0.25, 0.5, 0.75].map(|share| quantile(pairs.clone(), share))
     }
 }
 
 impl std::fmt::Display for Comparison {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (bare, layered) = (median(self.bare.clone()), median(self.layered.clone()));
-        let pairs: Vec<f64> = self.layered.iter().zip(&self.bare).map(|(layered, bare)| layered / bare).collect();
-        let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| quantile(pairs.clone(), share));
-        let ratio = self.ratio();
-        write!(f, "{bare:>8.0} {layered:>11.0} {ratio:>14.3}   {low:.3} {middle:.3} {high:.3}")
+        let [bare, layered, routed] = Route::ALL.map(|route| self.rate(route));
+        write!(f, "{bare:>8.0} {layered:>10.0} {routed:>9.0}")?;
+        for (one, other) in [(Route::Layered, Route::Bare), (Route::Routed, Route::Layered)] {
+            let [low, middle, high] = self.quartiles(one, other);
+            write!(f, "   {:.3} ({low:.3} {middle:.3} {high:.3})", self.ratio(one, other))?;
+        }
+        Ok(())
     }
 }
 
