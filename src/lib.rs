@@ -1,4 +1,9 @@
-#![doc = include_str!("../README.md")]
+// The README shows a tool whose schema comes from a type.
+#![cfg_attr(feature = "schemars", doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(feature = "schemars"),
+    doc = "A tower `Layer`, axum extractors and a router for MCP over Streamable HTTP."
+)]
 //!
 //! # The way of a POST
 //!
