@@ -106,7 +106,7 @@ fn park(
     request: Message,
     handler: impl Future<Output = u64> + Send + 'static,
 ) -> exchange::Guard<u64> {
-    let exchange = Arc::new(Exchange::new(key, request, ProtocolVersion::V2025_11_25));
+    let exchange = Arc::new(Exchange::new(Arc::clone(in_flight), key, request, ProtocolVersion::V2025_11_25));
     in_flight.park(&exchange, Running::new(handler)).expect("there is room")
 }
 

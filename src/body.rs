@@ -12,14 +12,13 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::exchange::{InFlight, Lifecycle};
+use crate::exchange::Lifecycle;
 use crate::extract::Call;
-use crate::reply::Settled;
 
 pin_project! {
     /// The events of a reply that is a stream. Dropped before its end, it means that the client is gone.
     pub(crate) struct ReplyStream {
-        client: Client,
+        reader: Reader,
         keep_alive: Option<Duration>,
         // Armed only while there is nothing to send.
         #[pin]
@@ -28,15 +27,14 @@ pin_project! {
 }
 
 /// Who reads the stream.
-struct Client {
+struct Reader {
     exchange: Arc<Call>,
-    in_flight: Arc<InFlight<Settled>>,
     has_all: bool,
 }
 
 impl ReplyStream {
-    pub(crate) fn new(in_flight: Arc<InFlight<Settled>>, exchange: Arc<Call>, keep_alive: Option<Duration>) -> Self {
-        Self { client: Client { exchange, in_flight, has_all: false }, keep_alive, timer: None }
+    pub(crate) fn new(exchange: Arc<Call>, keep_alive: Option<Duration>) -> Self {
+        Self { reader: Reader { exchange, has_all: false }, keep_alive, timer: None }
     }
 }
 
@@ -45,13 +43,13 @@ impl Stream for ReplyStream {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut this = self.project();
-        match this.client.exchange.notes().poll_next(cx) {
+        match this.reader.exchange.notes().poll_next(cx) {
             Poll::Ready(Some(message)) => {
                 this.timer.set(None);
                 return Poll::Ready(Some(Event::default().data(message)));
             }
             Poll::Ready(None) => {
-                this.client.has_all = true;
+                this.reader.has_all = true;
                 return Poll::Ready(None);
             }
             Poll::Pending => {}
@@ -67,10 +65,10 @@ impl Stream for ReplyStream {
     }
 }
 
-impl Drop for Client {
+impl Drop for Reader {
     fn drop(&mut self) {
         if !self.has_all {
-            self.in_flight.depart(&self.exchange);
+            self.exchange.in_flight().depart(&self.exchange);
         }
     }
 }

@@ -35,7 +35,10 @@ mod service;
 #[doc(inline)]
 pub use self::exchange::{AmbiguousCancel, Departure, DuplicateId, Ended, Observer, Outcome};
 #[doc(inline)]
-pub use self::extract::{Arguments, Cancellation, ExchangeInfo, ExtractRejection, McpMessage, Notifier, Params};
+pub use self::extract::{
+    Arguments, Cancellation, Change, Client, ClientError, ExchangeInfo, ExtractRejection, InputResponses, McpMessage,
+    Notifier, Params, Subscription, SubscriptionFilter, SubscriptionStream,
+};
 pub use self::future::ResponseFuture;
 #[doc(inline)]
 pub use self::inbound::ConfigError;
@@ -44,8 +47,8 @@ pub use self::jsonrpc::{McpError, RequestId};
 pub use self::layer::McpLayer;
 pub use self::protocol::ProtocolVersion;
 #[doc(inline)]
-pub use self::reply::{CallToolResult, CancelledStream, Reply};
+pub use self::reply::{CallToolResult, CancelledStream, InputRequired, Reply};
 #[doc(inline)]
-pub use self::router::{McpRouter, ServerInfo, Tool};
+pub use self::router::{McpRouter, ServerInfo, Subscriptions, Tool};
 pub use self::server::{McpServer, McpServerBuilder};
 pub use self::service::Mcp;

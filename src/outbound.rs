@@ -6,10 +6,11 @@ use axum::response::Response;
 use tokio::runtime::Handle;
 
 use crate::body::{ReplyStream, passing};
-use crate::exchange::{Completion, Guard, Outcome};
+use crate::exchange::{Completion, End, Guard, Outcome};
 use crate::extract::Call;
 use crate::inbound::Accepts;
-use crate::jsonrpc::McpError;
+use crate::jsonrpc::{McpError, RequestId};
+use crate::protocol::SUBSCRIPTION_ID;
 use crate::reply::{Answer, CancelledStream, Settled, event_stream, merge};
 use crate::server::Shared;
 
@@ -41,7 +42,7 @@ pub(crate) fn completed(
         _ => None,
     };
     let keeps_notes = matches!(completion, Completion::Replied(_));
-    exchange.notes().finish(Some(line(completion, exchange, shared)), keeps_notes);
+    exchange.notes().finish(last_events(completion, exchange, shared), keeps_notes);
     let mut response = reply_stream(exchange, shared);
     if let Some(own) = own {
         merge(&mut response, own);
@@ -63,7 +64,7 @@ pub(crate) fn stream(guard: Guard<Settled>, shared: &Arc<Shared>) -> Response {
         let completion = guard.drive_in_background().await;
         let keeps_notes = matches!(completion, Completion::Replied(_));
         let is_silent = shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion);
-        let last = (!is_silent).then(|| line(completion, &exchange, &shared));
+        let last = if is_silent { Vec::new() } else { last_events(completion, &exchange, &shared) };
         exchange.notes().finish(last, keeps_notes);
     });
     response
@@ -74,16 +75,27 @@ fn is_cancelled(completion: &Completion<Settled>) -> bool {
 }
 
 fn reply_stream(exchange: &Arc<Call>, shared: &Shared) -> Response {
-    let (in_flight, exchange) = (Arc::clone(&shared.in_flight), Arc::clone(exchange));
-    event_stream(ReplyStream::new(in_flight, exchange, shared.streaming.keep_alive))
+    event_stream(ReplyStream::new(Arc::clone(exchange), shared.streaming.keep_alive))
 }
 
-/// The last event of a stream.
-fn line(completion: Completion<Settled>, exchange: &Call, shared: &Shared) -> String {
+/// The last events of a stream: the answer.
+fn last_events(completion: Completion<Settled>, exchange: &Call, shared: &Shared) -> Vec<String> {
+    let id = &exchange.key().id;
     match completion {
-        Completion::Replied(Ok(settled)) => settled.into_line(&exchange.key().id),
-        completion => answer(&completion, exchange, shared).into_line(),
+        Completion::Replied(Ok(settled)) => vec![settled.into_line(id)],
+        // 2026-07-28 has two pages on how a server ends a subscription. *Cancellation* wants the first event,
+        // *Subscriptions* the second.
+        Completion::Ended(End { outcome: Outcome::ShutDown, .. }) if exchange.is_subscription() => {
+            vec![cancelled(id), Answer::subscription_closed(id).into_line()]
+        }
+        completion => vec![answer(&completion, exchange, shared).into_line()],
     }
+}
+
+/// The notification by which a server ends a subscription.
+fn cancelled(id: &RequestId) -> String {
+    let params = serde_json::json!({ "requestId": id, "_meta": { SUBSCRIPTION_ID: id } });
+    serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()
 }
 
 /// The answer that the layer gives where the handler gave none.
@@ -97,7 +109,7 @@ fn answer(completion: &Completion<Settled>, exchange: &Call, shared: &Shared) ->
         Outcome::Cancelled => {
             McpError::new(shared.cancel_code.unwrap_or_else(|| version.cancelled_code()), "Request cancelled")
         }
-        Outcome::ShutDown if exchange.method() == "subscriptions/listen" => return Answer::subscription_closed(id),
+        Outcome::ShutDown if exchange.is_subscription() => return Answer::subscription_closed(id),
         Outcome::ShutDown => McpError::new(version.shut_down_code(), "The server is shutting down"),
         Outcome::TimedOut => McpError::new(version.timed_out_code(), "Request timed out"),
         Outcome::Disconnected | Outcome::Replied => McpError::internal_error("Internal error"),

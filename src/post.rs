@@ -13,7 +13,7 @@ use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
 use crate::extract::{Context, Subject};
 use crate::inbound::headers::{Known, SESSION_ID, is_minted};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
-use crate::jsonrpc::{Message, shortened};
+use crate::jsonrpc::{Kind, Message, shortened};
 use crate::reply::{self, Settle, Settled, accepted};
 use crate::server::Shared;
 
@@ -35,7 +35,7 @@ pub(crate) enum Dispatched {
     Parked(Guard<Settled>, Accepts),
     /// A notification or a response.
     Unanswered(Unanswered<Settled>),
-    /// A notification that nobody handles.
+    /// What needs no handler, or has found none.
     Accepted,
 }
 
@@ -79,7 +79,7 @@ where
         // The head of an `initialize` names the session, so it comes with the answer.
         let streams = accepts.event_stream && message.method() != Some("initialize");
         let mints_session = has_session && shared.mints_sessions && message.method() == Some("initialize");
-        let exchange = Arc::new(Exchange::new(Key { caller, id }, message, version));
+        let exchange = Arc::new(Exchange::new(Arc::clone(&shared.in_flight), Key { caller, id }, message, version));
         let context = Context { session, streams, served, subject: Subject::Request(Arc::clone(&exchange)), version };
         let settle = Settle { exchange: Arc::clone(&exchange), mints_session };
         let handler = Running::new(answer(self.inner, request(self.parts, context), settle));
@@ -97,6 +97,9 @@ where
         context: impl FnOnce(Arc<Message>) -> Context,
         shared: &Shared,
     ) -> Result<Dispatched, Refusal> {
+        if answers(caller, &message, shared) {
+            return Ok(Dispatched::Accepted);
+        }
         let is_cancel = cancel(caller, &message, shared);
         let message = Arc::new(message);
         let request = request(self.parts, context(Arc::clone(&message)));
@@ -111,6 +114,12 @@ where
             Err(refused) => Err((refused.into(), None)),
         }
     }
+}
+
+/// It is the response to something that this server asked its client: who asked has it now.
+fn answers(caller: Caller, message: &Message, shared: &Shared) -> bool {
+    let Kind::Response { id, result } = message.kind() else { return false };
+    shared.in_flight.questions().answer(caller, id, || result.clone())
 }
 
 /// Ends what the message cancels, before its handler hears of it: nothing that the handler does can hold that up.

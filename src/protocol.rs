@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The key in `_meta` of what belongs to a subscription: the id of its request (2026-07-28, *Subscriptions*).
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
 /// A revision of the Model Context Protocol.
 ///
 /// Those up to 2025-11-25 are *legacy*: a client initializes, may have a session, and cancels by a notification. From

@@ -287,6 +287,11 @@ async fn a_subscription_is_closed_when_the_drain_begins() {
         assert_eq!(connection.event().await, format!("data: {}", note(&json!("a"))));
         let shutdown = begins(&live.server, BOUND).await;
         assert_eq!(json.answer().await.result("\"s\""), closed(&json!("s")));
+        let cancelled = connection.event().await;
+        let cancelled: Value = serde_json::from_str(cancelled.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(cancelled["method"], "notifications/cancelled");
+        let id = json!({ "requestId": 7, "_meta": { "io.modelcontextprotocol/subscriptionId": 7 } });
+        assert_eq!((&cancelled["params"], cancelled.get("id")), (&id, None));
         let last = connection.event().await;
         assert_eq!(support::result_of(last.strip_prefix("data: ").unwrap(), "7"), closed(&json!(7)));
         connection.end_of_stream().await;

@@ -4,17 +4,20 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
+use super::in_flight::InFlight;
 use super::key::Key;
 use super::notes::Notes;
 use super::outcome::Outcome;
 use super::running::{Panicked, Running};
-use super::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
+use super::sync::{AtomicBool, Mutex, Ordering, fence, lock, try_lock};
 use crate::jsonrpc::Message;
 use crate::protocol::ProtocolVersion;
 
 /// One request and all that its end needs, in one allocation, shared by its driver, the table and its handler.
 #[derive(Debug)]
 pub(crate) struct Exchange<T> {
+    /// Where it is parked. The table there points back here until it ends.
+    in_flight: Arc<InFlight<T>>,
     key: Key,
     request: Message,
     version: ProtocolVersion,
@@ -52,8 +55,9 @@ pub(super) struct Busy;
 
 impl<T> Exchange<T> {
     /// The key is the request's caller and id.
-    pub(crate) fn new(key: Key, request: Message, version: ProtocolVersion) -> Self {
+    pub(crate) fn new(in_flight: Arc<InFlight<T>>, key: Key, request: Message, version: ProtocolVersion) -> Self {
         Self {
+            in_flight,
             key,
             request,
             version,
@@ -68,6 +72,10 @@ impl<T> Exchange<T> {
         }
     }
 
+    pub(crate) fn in_flight(&self) -> &Arc<InFlight<T>> {
+        &self.in_flight
+    }
+
     pub(crate) fn key(&self) -> &Key {
         &self.key
     }
@@ -78,6 +86,11 @@ impl<T> Exchange<T> {
 
     pub(crate) fn method(&self) -> &str {
         self.request.method().unwrap_or_default()
+    }
+
+    /// It waits for things to happen, and not for work to be done.
+    pub(crate) fn is_subscription(&self) -> bool {
+        self.method() == "subscriptions/listen"
     }
 
     pub(crate) fn version(&self) -> ProtocolVersion {
@@ -118,8 +131,19 @@ impl<T> Exchange<T> {
     /// Nobody reads notes any more.
     pub(crate) fn close_notes(&self) {
         self.notes_closed.store(true, Ordering::Release);
+        // Who waits for this makes the notes before it looks, so one of the two sees the other.
+        fence(Ordering::SeqCst);
         if let Some(notes) = self.notes.get() {
             notes.close();
+        }
+    }
+
+    /// Waits until nobody reads notes any more: the client is gone, or has its answer.
+    pub(crate) async fn notes_over(&self) {
+        let notes = self.notes();
+        fence(Ordering::SeqCst);
+        if !self.notes_closed.load(Ordering::Acquire) {
+            notes.over().await;
         }
     }
 

@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, timeout_at};
 
 use super::exchange::{End, Exchange};
-use super::in_flight::InFlight;
 use super::options::Departure;
 use super::outcome::Outcome;
 use super::running::Panicked;
@@ -14,7 +13,6 @@ use super::running::Panicked;
 /// Drives a parked exchange to its one answer. Dropped before, it means that the client is gone.
 #[derive(Debug)]
 pub(crate) struct Guard<T: Send + 'static> {
-    in_flight: Arc<InFlight<T>>,
     exchange: Arc<Exchange<T>>,
     driven_by: DrivenBy,
     deadline: Deadline,
@@ -45,8 +43,8 @@ pub(crate) enum Completion<T> {
 }
 
 impl<T: Send + 'static> Guard<T> {
-    pub(super) fn new(in_flight: Arc<InFlight<T>>, exchange: Arc<Exchange<T>>) -> Self {
-        Self { in_flight, exchange, driven_by: DrivenBy::Client, deadline: Deadline::Unknown }
+    pub(super) fn new(exchange: Arc<Exchange<T>>) -> Self {
+        Self { exchange, driven_by: DrivenBy::Client, deadline: Deadline::Unknown }
     }
 
     pub(crate) fn exchange(&self) -> &Arc<Exchange<T>> {
@@ -56,7 +54,7 @@ impl<T: Send + 'static> Guard<T> {
     /// When the time of the exchange is up. It runs from the first call.
     pub(crate) fn deadline(&mut self) -> Option<Instant> {
         if let Deadline::Unknown = self.deadline {
-            let timeout = self.in_flight.timeout_of(self.exchange.method());
+            let timeout = self.exchange.in_flight().timeout_of(self.exchange.method());
             let at = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
             self.deadline = at.map_or(Deadline::None, Deadline::At);
         }
@@ -68,7 +66,7 @@ impl<T: Send + 'static> Guard<T> {
 
     /// Ends the exchange at its deadline.
     pub(crate) fn time_out(&self) {
-        self.in_flight.end(&self.exchange, Outcome::TimedOut);
+        self.exchange.in_flight().end(&self.exchange, Outcome::TimedOut);
     }
 
     /// Drives it on in a task of ours: who drops the response from now on says nothing about the exchange.
@@ -91,28 +89,29 @@ impl<T: Send + 'static> Future for Guard<T> {
         // The handler first: most are done at their first poll, and never need the waker.
         if let Poll::Ready(reply) = self.exchange.poll_handler(cx) {
             self.driven_by = DrivenBy::Nobody;
-            if self.in_flight.end(&self.exchange, Outcome::Replied) {
+            if self.exchange.in_flight().end(&self.exchange, Outcome::Replied) {
                 return Poll::Ready(Completion::Replied(reply));
             }
             tracing::debug!(id = ?self.exchange.key().id, "a late reply is dropped");
         }
         let end = ready!(self.exchange.poll_end(cx));
         self.driven_by = DrivenBy::Nobody;
-        self.in_flight.dispose_of_handler(&self.exchange);
+        self.exchange.in_flight().dispose_of_handler(&self.exchange);
         Poll::Ready(Completion::Ended(end))
     }
 }
 
 impl<T: Send + 'static> Drop for Guard<T> {
     fn drop(&mut self) {
-        let carries_on =
-            || self.exchange.end().is_none() && self.in_flight.departure(self.exchange.version()) == Departure::CarryOn;
+        let carries_on = || {
+            self.exchange.end().is_none()
+                && self.exchange.in_flight().departure(self.exchange.version()) == Departure::CarryOn
+        };
         match self.driven_by {
             DrivenBy::Nobody => {}
             DrivenBy::Client if carries_on() => {
                 self.exchange.close_notes();
-                self.in_flight.detach(Self {
-                    in_flight: Arc::clone(&self.in_flight),
+                self.exchange.in_flight().detach(Self {
                     exchange: Arc::clone(&self.exchange),
                     driven_by: DrivenBy::Background,
                     deadline: self.deadline,
@@ -120,9 +119,9 @@ impl<T: Send + 'static> Drop for Guard<T> {
             }
             DrivenBy::Background | DrivenBy::Client => {
                 self.exchange.close_notes();
-                self.in_flight.end(&self.exchange, Outcome::Disconnected);
+                self.exchange.in_flight().end(&self.exchange, Outcome::Disconnected);
                 // Whoever ended it may have found the handler busy with its last poll.
-                self.in_flight.dispose_of_handler(&self.exchange);
+                self.exchange.in_flight().dispose_of_handler(&self.exchange);
             }
         }
     }

@@ -13,6 +13,7 @@ use super::lifecycle::Lifecycle;
 use super::limits::{Limits, Refused};
 use super::options::{AmbiguousCancel, Departure, DuplicateId, Options};
 use super::outcome::{Ended, Outcome};
+use super::questions::Questions;
 use super::running::Running;
 use super::table::{Slots, Table};
 use super::unanswered::Unanswered;
@@ -34,6 +35,7 @@ pub(crate) struct InFlight<T> {
     /// Handlers whose client has left or, of messages without an answer, has its 202. The limits bound them.
     detached: Background,
     options: Options,
+    questions: Arc<Questions>,
 }
 
 /// What a cancel found under its key.
@@ -63,6 +65,7 @@ impl<T: Send + 'static> InFlight<T> {
             detached: Background::new(usize::MAX, &lifecycle),
             lifecycle,
             options,
+            questions: Arc::default(),
         }
     }
 
@@ -72,6 +75,11 @@ impl<T: Send + 'static> InFlight<T> {
 
     pub(crate) fn lifecycle(&self) -> &Arc<Lifecycle> {
         &self.lifecycle
+    }
+
+    /// What the server asks its clients.
+    pub(crate) fn questions(&self) -> &Arc<Questions> {
+        &self.questions
     }
 
     /// Lets the handler of a message without an answer run. It is not parked, but has a place and a deadline like others.
@@ -104,11 +112,7 @@ impl<T: Send + 'static> InFlight<T> {
     }
 
     /// Parks an exchange, before its handler is called. The guard drives it from there.
-    pub(crate) fn park(
-        self: &Arc<Self>,
-        exchange: &Arc<Exchange<T>>,
-        handler: Running<T>,
-    ) -> Result<Guard<T>, Refused> {
+    pub(crate) fn park(&self, exchange: &Arc<Exchange<T>>, handler: Running<T>) -> Result<Guard<T>, Refused> {
         if self.lifecycle.is_draining() {
             return Err(Refused::ShuttingDown);
         }
@@ -119,9 +123,9 @@ impl<T: Send + 'static> InFlight<T> {
             self.leave(exchange);
             return Err(Refused::Duplicate);
         }
-        let guard = Guard::new(Arc::clone(self), Arc::clone(exchange));
+        let guard = Guard::new(Arc::clone(exchange));
         // Who shuts down sets this before it looks through the table, so one of the two sees the other.
-        if self.lifecycle.is_down() || (is_subscription(exchange) && self.lifecycle.is_draining()) {
+        if self.lifecycle.is_down() || (exchange.is_subscription() && self.lifecycle.is_draining()) {
             self.end(exchange, Outcome::ShutDown);
         }
         if self.may_cancel(exchange)
@@ -197,7 +201,7 @@ impl<T: Send + 'static> InFlight<T> {
     /// and then ends it.
     pub(crate) async fn shutdown(&self, drain: Duration) {
         self.lifecycle.drain();
-        self.end_all(is_subscription);
+        self.end_all(Exchange::is_subscription);
         let idle = self
             .lifecycle
             .until(|| self.limits.taken() + self.unanswered_limits.taken() + self.in_grace.running() == 0);
@@ -292,11 +296,6 @@ fn take<T>(slots: &mut Slots<T>, is_wanted: impl Fn(&Exchange<T>) -> bool) -> Sl
     let (taken, kept) = std::mem::take(slots).into_iter().partition(|parked| is_wanted(parked));
     *slots = kept;
     taken
-}
-
-/// It waits for things to happen, and not for work to be done.
-fn is_subscription<T>(exchange: &Exchange<T>) -> bool {
-    exchange.method() == "subscriptions/listen"
 }
 
 impl<T> std::fmt::Debug for InFlight<T> {

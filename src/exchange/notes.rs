@@ -27,8 +27,8 @@ struct State {
 
 #[derive(Debug, Default)]
 enum Phase {
-    /// The answer, or nothing, is the last event.
-    Answered(Option<String>),
+    /// What waits is the rest.
+    Answered,
     /// Nobody reads any more.
     Closed,
     #[default]
@@ -89,8 +89,19 @@ impl Notes {
         self.room.notify_waiters();
     }
 
-    /// Ends the stream with the answer, behind the notes that wait if `keeps_notes`.
-    pub(crate) fn finish(&self, answer: Option<String>, keeps_notes: bool) {
+    /// Waits until no note is taken any more.
+    pub(super) async fn over(&self) {
+        loop {
+            let room = self.room.notified();
+            if !matches!(lock(&self.state).phase, Phase::Open) {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Ends the stream with these events, the answer last, behind the notes that wait if `keeps_notes`.
+    pub(crate) fn finish(&self, last: impl IntoIterator<Item = String>, keeps_notes: bool) {
         let mut state = lock(&self.state);
         if matches!(state.phase, Phase::Open) {
             if keeps_notes {
@@ -100,7 +111,8 @@ impl Notes {
                 state.queue.clear();
                 state.newest = None;
             }
-            state.phase = Phase::Answered(answer);
+            state.queue.extend(last);
+            state.phase = Phase::Answered;
             wake_reader(state);
         }
         self.room.notify_waiters();
@@ -117,9 +129,8 @@ impl Notes {
             self.room.notify_waiters();
             return Poll::Ready(Some(note));
         }
-        match &mut state.phase {
-            Phase::Answered(answer) => Poll::Ready(answer.take()),
-            Phase::Closed => Poll::Ready(None),
+        match state.phase {
+            Phase::Answered | Phase::Closed => Poll::Ready(None),
             Phase::Open => {
                 match &mut state.reader {
                     Some(reader) => reader.clone_from(cx.waker()),

@@ -1,7 +1,7 @@
 //! The synchronisation that the heart is built on, in one place so that a model checker can stand in for it.
 
 use std::sync::PoisonError;
-pub(super) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+pub(super) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 pub(super) use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Locks. What a lock guards here stays whole when its holder panics, so poison is nothing to stop for.

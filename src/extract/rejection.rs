@@ -21,6 +21,8 @@ pub enum ExtractRejection {
         /// The version of the request.
         version: ProtocolVersion,
     },
+    /// The client accepts no event stream, or the message is no request, where only a stream is an answer: HTTP status 406.
+    NoStream,
     /// The params are not what [`Params`](crate::Params) was to read: the JSON-RPC error -32602.
     Params(McpError),
 }
@@ -30,6 +32,9 @@ impl fmt::Display for ExtractRejection {
         match self {
             Self::MissingLayer => {
                 f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?")
+            }
+            Self::NoStream => {
+                f.write_str("this method is answered by an event stream: the Accept header must allow it")
             }
             Self::Arguments { error, .. } | Self::Params(error) => error.fmt(f),
         }
@@ -42,6 +47,7 @@ impl IntoResponse for ExtractRejection {
     fn into_response(self) -> Response {
         match self {
             Self::MissingLayer => (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response(),
+            Self::NoStream => (StatusCode::NOT_ACCEPTABLE, McpError::invalid_request(self.to_string())).into_response(),
             Self::Arguments { error, version } if version.shows_invalid_arguments() => {
                 CallToolResult::error(error.message()).into_response()
             }

@@ -55,6 +55,11 @@ impl McpError {
         Self::new(Self::INVALID_PARAMS, message)
     }
 
+    /// -32600: the message is no request that can be answered so.
+    pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Self::INVALID_REQUEST, message)
+    }
+
     /// -32601: there is no such method.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {

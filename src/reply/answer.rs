@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::completion::Completion;
 use crate::jsonrpc::{McpError, RequestId, one_line};
+use crate::protocol::SUBSCRIPTION_ID;
 
 /// Up to this size an object is copied behind its head; a larger one follows it as a piece of its own.
 const COPIED: usize = 2 * 1024;
@@ -82,7 +83,7 @@ impl Answer {
         let closed = serde_json::json!({
             "jsonrpc": "2.0",
             "id": id,
-            "result": { "resultType": "complete", "_meta": { "io.modelcontextprotocol/subscriptionId": id } },
+            "result": { "resultType": "complete", "_meta": { SUBSCRIPTION_ID: id } },
         });
         Self::whole(closed.to_string().into())
     }

@@ -3,6 +3,7 @@
 mod answer;
 mod call_tool_result;
 mod completion;
+mod input_required;
 mod reply;
 mod settle;
 mod settled;
@@ -11,6 +12,7 @@ mod streaming;
 pub(crate) use self::answer::Answer;
 pub use self::call_tool_result::CallToolResult;
 pub(crate) use self::completion::Completion;
+pub use self::input_required::InputRequired;
 pub use self::reply::Reply;
 pub(crate) use self::settle::{Settle, accepted, unanswered};
 pub(crate) use self::settled::{Settled, merge};

@@ -6,6 +6,7 @@ mod methods;
 mod param_header;
 mod router;
 mod server_info;
+mod subscriptions;
 mod tool;
 #[cfg(feature = "schemars")]
 mod tool_input;
@@ -13,4 +14,5 @@ mod tools;
 
 pub use self::router::McpRouter;
 pub use self::server_info::ServerInfo;
+pub use self::subscriptions::Subscriptions;
 pub use self::tool::Tool;

@@ -17,14 +17,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tower::Service;
 
-use super::capabilities::capabilities;
+use super::capabilities::Features;
 use super::endpoint::{BoxFuture, Endpoint};
 use super::methods::Methods;
 use super::server_info::ServerInfo;
+use super::subscriptions::Subscriptions;
 use super::tool::Tool;
 use super::tools::Tools;
-use crate::extract::Context;
+use crate::extract::{Context, Subscription};
 use crate::jsonrpc::{Kind, McpError, Message};
+use crate::protocol::ProtocolVersion;
 use crate::reply::{Completion, Reply};
 
 /// How long clients may keep what this router itself says of the server.
@@ -79,6 +81,7 @@ pub struct McpRouter<S = ()> {
 struct Inner<S> {
     about: About,
     methods: Methods<S>,
+    subscriptions: Option<Subscriptions>,
     tools: Tools<S>,
 }
 
@@ -160,6 +163,15 @@ impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
         self
     }
 
+    /// Lets modern clients listen to changes (`subscriptions/listen`): to those of the lists of prompts, resources and tools,
+    /// and of single resources, as far as there are methods for them. Declares that they can.
+    ///
+    /// Legacy clients would hear of them by a GET stream, which this router has not.
+    pub fn subscriptions(mut self, subscriptions: &Subscriptions) -> Self {
+        self.edit().subscriptions = Some(subscriptions.clone());
+        self
+    }
+
     /// Declares a capability, in place of what the methods tell of it.
     ///
     /// ```
@@ -180,15 +192,20 @@ impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
         self
     }
 
-    /// Adds the methods, tools and capabilities of another router. What that one says of its server is dropped.
+    /// Adds the methods, tools, subscriptions and capabilities of another router. What that one says of its server is dropped.
     ///
     /// # Panics
     ///
-    /// If both have a method, a tool or a fallback of the same name.
+    /// If both have subscriptions, or a method, a tool or a fallback of the same name.
     #[track_caller]
     pub fn merge(mut self, other: Self) -> Self {
-        let Inner { about, methods, tools } = Arc::unwrap_or_clone(other.inner);
+        let Inner { about, methods, subscriptions, tools } = Arc::unwrap_or_clone(other.inner);
         let own = self.edit();
+        assert!(
+            own.subscriptions.is_none() || subscriptions.is_none(),
+            "both routers have subscriptions: give one of them to the router that they are merged in"
+        );
+        own.subscriptions = own.subscriptions.take().or(subscriptions);
         for (name, capability) in about.capabilities {
             own.about.capabilities.entry(name).or_insert(capability);
         }
@@ -203,19 +220,20 @@ impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
     ///
     /// # Panics
     ///
-    /// If the prefix is empty, or both have a method or a tool of the same name then.
+    /// If the prefix is empty, or both have subscriptions, or a method or a tool of the same name then.
     #[track_caller]
     pub fn nest(self, prefix: &str, other: Self) -> Self {
         assert!(!prefix.is_empty(), "a router is nested at a name; merge it instead");
-        let Inner { about, methods, tools } = Arc::unwrap_or_clone(other.inner);
-        let nested = Inner { about, methods: methods.nested(prefix), tools: tools.nested(prefix) };
+        let Inner { about, methods, subscriptions, tools } = Arc::unwrap_or_clone(other.inner);
+        let nested = Inner { about, methods: methods.nested(prefix), subscriptions, tools: tools.nested(prefix) };
         self.merge(Self { inner: Arc::new(nested) })
     }
 
     /// Gives the handlers their state.
     pub fn with_state<S2: Clone + Send + Sync + 'static>(self, state: S) -> McpRouter<S2> {
-        let Inner { about, methods, tools } = Arc::unwrap_or_clone(self.inner);
-        let inner = Inner { about, methods: methods.with_state(&state), tools: tools.with_state(&state) };
+        let Inner { about, methods, subscriptions, tools } = Arc::unwrap_or_clone(self.inner);
+        let (methods, tools) = (methods.with_state(&state), tools.with_state(&state));
+        let inner = Inner { about, methods, subscriptions, tools };
         McpRouter { inner: Arc::new(inner) }
     }
 
@@ -246,6 +264,14 @@ impl<S> Inner<S> {
         };
         match found {
             Found::Handler(endpoint) => endpoint.call(request, state, completion),
+            Found::Listen(subscriptions) => {
+                let (subscriptions, features) = (subscriptions.clone(), self.features(context.version));
+                let listen = async move |subscription: Subscription| {
+                    let honoured = features.changes(subscription.requested());
+                    subscriptions.listen_for(subscription, honoured).await
+                };
+                Endpoint::new(listen).call(request, (), completion)
+            }
             Found::Answer(mut response) => {
                 if let Some(completion) = completion {
                     response.extensions_mut().insert(completion);
@@ -270,9 +296,10 @@ impl<S> Inner<S> {
                 self.tools.call(message, headers, context.version).map_or_else(Found::answer, Found::Handler)
             }
             "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message)),
-            _ => match self.methods.fallback(method) {
-                Some(endpoint) => Found::Handler(endpoint),
-                None => Found::answer(McpError::method_not_found(method)),
+            _ => match (&self.subscriptions, self.methods.fallback(method)) {
+                (Some(subscriptions), _) if method == "subscriptions/listen" => Found::Listen(subscriptions),
+                (_, Some(endpoint)) => Found::Handler(endpoint),
+                (_, None) => Found::answer(McpError::method_not_found(method)),
             },
         }
     }
@@ -321,9 +348,13 @@ impl<S> Inner<S> {
         result
     }
 
+    fn features(&self, version: ProtocolVersion) -> Features {
+        Features::of(&self.methods, !self.tools.is_empty(), version)
+    }
+
     fn capable(&self, context: &Context) -> Value {
-        let declared = &self.about.capabilities;
-        let capabilities = capabilities(&self.methods, !self.tools.is_empty(), declared, context.version);
+        let listens = self.subscriptions.is_some() && context.version.is_modern();
+        let capabilities = self.features(context.version).capabilities(listens, &self.about.capabilities);
         let mut result = json!({ "capabilities": capabilities });
         if let Some(instructions) = &self.about.instructions {
             result["instructions"] = instructions.as_str().into();
@@ -336,6 +367,7 @@ impl<S> Inner<S> {
 enum Found<'a, S> {
     Answer(Response),
     Handler(&'a Endpoint<S>),
+    Listen(&'a Subscriptions),
 }
 
 impl<S> Found<'_, S> {
@@ -376,7 +408,8 @@ impl<S> Default for McpRouter<S> {
             server_info: ByteString::from_static(""),
             server_info_value: Value::Null,
         };
-        Self { inner: Arc::new(Inner { about, methods: Methods::default(), tools: Tools::default() }) }
+        let (methods, tools) = (Methods::default(), Tools::default());
+        Self { inner: Arc::new(Inner { about, methods, subscriptions: None, tools }) }
     }
 }
 
@@ -388,7 +421,12 @@ impl<S> Clone for McpRouter<S> {
 
 impl<S> Clone for Inner<S> {
     fn clone(&self) -> Self {
-        Self { about: self.about.clone(), methods: self.methods.clone(), tools: self.tools.clone() }
+        Self {
+            about: self.about.clone(),
+            methods: self.methods.clone(),
+            subscriptions: self.subscriptions.clone(),
+            tools: self.tools.clone(),
+        }
     }
 }
 

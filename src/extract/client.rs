@@ -1,0 +1,249 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::{Either, select};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::context::{Call, Context};
+use super::rejection::ExtractRejection;
+use crate::exchange::{Answered, Outcome, Question};
+use crate::jsonrpc::{McpError, RequestId, one_line};
+
+/// People answer, so it takes a while.
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// The client whose request this is, to be asked for something while the request is at work: for input of its user
+/// (`elicitation/create`), for a model's answer (`sampling/createMessage`), for its `roots/list`.
+///
+/// The request goes out on the stream of the call, and the client posts its response; only the response of the same
+/// caller counts, and it does not reach your handlers. There is no question without a call in progress, and none
+/// outlives it.
+///
+/// Only legacy clients are asked so. To ask a modern one (2026-07-28) return an [`InputRequired`](crate::InputRequired).
+///
+/// Several replicas behind a balancer need it to send all POSTs of a client to the same one: responses do not travel.
+///
+/// ```
+/// use mcp_layer::{CallToolResult, Client, McpError};
+/// use serde::Deserialize;
+/// use serde_json::{Value, json};
+///
+/// #[derive(Deserialize)]
+/// struct Elicited {
+///     action: String,
+///     content: Option<Value>,
+/// }
+///
+/// async fn delete(client: Client) -> Result<CallToolResult, McpError> {
+///     let sure: Elicited = client
+///         .request("elicitation/create", json!({
+///             "message": "Delete all files?",
+///             "requestedSchema": { "type": "object", "properties": {} },
+///         }))
+///         .await?;
+///     Ok(CallToolResult::text(if sure.action == "accept" { "deleted" } else { "kept" }))
+/// }
+/// # let _: axum::routing::MethodRouter = axum::routing::post(delete);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    capabilities: Option<Map<String, Value>>,
+    /// Absent where nothing can be asked.
+    exchange: Option<Arc<Call>>,
+    timeout: Duration,
+}
+
+/// Why a [`Client`] has not given what it was asked for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// It answered with an error.
+    Answered(McpError),
+    /// The exchange has ended: it was cancelled, say.
+    Ended(Outcome),
+    /// It has left, and cannot be asked any more.
+    Gone,
+    /// The request cannot be made, or the result is not what it was to be read as.
+    Invalid(String),
+    /// It has not answered in time.
+    TimedOut,
+    /// It cannot be asked: it is a modern client, accepts no event stream, or its message is no request that is parked.
+    Unsupported,
+}
+
+impl Client {
+    /// How long it may take to answer: 5 min by default. The deadline of the exchange holds as well.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// What a modern client says that it can do, in each of its requests (2026-07-28, *Request Metadata*). Legacy clients
+    /// said it in `initialize`, which is not kept: `None`.
+    ///
+    /// MCP forbids asking a client for what it has not declared; one that is asked all the same answers with an error.
+    #[must_use]
+    pub fn capabilities(&self) -> Option<&Map<String, Value>> {
+        self.capabilities.as_ref()
+    }
+
+    /// Asks the client, and waits for its result. Where this is dropped before, or takes too long, the client is told that
+    /// nobody waits any more.
+    ///
+    /// # Errors
+    ///
+    /// A [`ClientError`] says why there is no result; `?` makes it an [`McpError`], -32603.
+    pub async fn request<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl Serialize + Send,
+    ) -> Result<R, ClientError> {
+        let exchange = self.exchange.as_ref().ok_or(ClientError::Unsupported)?;
+        let question = exchange.in_flight().questions().ask(exchange.key().caller).map_err(|error| {
+            tracing::error!(%error, "a request to a client has no id");
+            ClientError::Invalid("Internal error".to_owned())
+        })?;
+        let message = Request { jsonrpc: "2.0", id: question.id(), method, params };
+        let message =
+            serde_json::to_vec(&message).map(one_line).map_err(|error| ClientError::Invalid(error.to_string()))?;
+        let mut asked = Asked { exchange, question, is_answered: false };
+        let answer = timeout(self.timeout, asked.answer(message)).await.map_err(|_| ClientError::TimedOut)??;
+        match answer {
+            Ok(result) => serde_json::from_str(&result).map_err(|error| ClientError::Invalid(error.to_string())),
+            Err(error) => Err(ClientError::answered(&error)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a, P> {
+    jsonrpc: &'static str,
+    id: &'a RequestId,
+    method: &'a str,
+    params: P,
+}
+
+/// A question on the stream of its call. Dropped before the answer, it is taken back.
+struct Asked<'a> {
+    exchange: &'a Arc<Call>,
+    question: Question,
+    is_answered: bool,
+}
+
+impl Asked<'_> {
+    async fn answer(&mut self, message: String) -> Result<Answered, ClientError> {
+        let Self { exchange, question, is_answered } = self;
+        let answered = async {
+            exchange.note(message).await;
+            question.answered().await
+        };
+        match select(pin!(answered), pin!(exchange.notes_over())).await {
+            Either::Left((answered, _)) => {
+                *is_answered = true;
+                Ok(answered)
+            }
+            Either::Right(((), _)) => Err(match exchange.end() {
+                Some(end) if end.outcome != Outcome::Replied => ClientError::Ended(end.outcome),
+                _ => ClientError::Gone,
+            }),
+        }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let params = serde_json::json!({ "requestId": self.question.id() });
+            let taken_back =
+                serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+            self.exchange.note_newest(taken_back.to_string());
+        }
+    }
+}
+
+impl ClientError {
+    fn answered(error: &str) -> Self {
+        #[derive(Deserialize)]
+        struct ErrorObject<'a> {
+            code: i64,
+            #[serde(borrow, default)]
+            message: Cow<'a, str>,
+            data: Option<Value>,
+        }
+
+        match serde_json::from_str(error) {
+            Ok(ErrorObject { code, message, data }) => {
+                let error = McpError::new(code, message.into_owned());
+                Self::Answered(match data {
+                    Some(data) => error.with_data(data),
+                    None => error,
+                })
+            }
+            Err(error) => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered(error) => write!(f, "the client answered with an error: {error}"),
+            Self::Ended(outcome) => write!(f, "the request that it was asked for has ended: {outcome:?}"),
+            Self::Gone => f.write_str("the client has left"),
+            Self::Invalid(why) => write!(f, "no valid request or result: {why}"),
+            Self::TimedOut => f.write_str("the client has not answered in time"),
+            Self::Unsupported => f.write_str("the client cannot be asked during this request"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// -32603, with the text of the error.
+impl From<ClientError> for McpError {
+    fn from(error: ClientError) -> Self {
+        Self::internal_error(error.to_string())
+    }
+}
+
+impl IntoResponse for ClientError {
+    fn into_response(self) -> Response {
+        McpError::from(self).into_response()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Client {
+    type Rejection = ExtractRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "_meta")]
+            meta: Meta,
+        }
+        #[derive(Deserialize)]
+        struct Meta {
+            #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+            capabilities: Map<String, Value>,
+        }
+
+        let context = Context::of(&parts.extensions)?;
+        let is_modern = context.version.is_modern();
+        let params = is_modern.then(|| context.subject.message().params_as::<Params>().ok()).flatten();
+        Ok(Self {
+            capabilities: params.map(|params| params.meta.capabilities),
+            exchange: context.subject.exchange().filter(|_| context.streams && !is_modern).cloned(),
+            timeout: TIMEOUT,
+        })
+    }
+}

@@ -1,0 +1,226 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::context::{Call, Context};
+use super::rejection::ExtractRejection;
+use crate::jsonrpc::RequestId;
+use crate::protocol::SUBSCRIPTION_ID;
+use crate::reply::Reply;
+
+/// A `subscriptions/listen` request (2026-07-28, *Subscriptions*): the client wants to hear of changes for as long as it
+/// keeps the stream open.
+///
+/// It says first [what it wants](Self::requested), and is told [what it gets](Self::acknowledge). The request has no
+/// deadline. Its handler is dropped when the client leaves, and when the server shuts down: the client gets
+/// `notifications/cancelled` and the closing result then.
+///
+/// [`Subscriptions`](crate::Subscriptions) does all this for a server whose changes concern everybody.
+///
+/// ```
+/// use mcp_layer::{Change, Reply, Subscription, SubscriptionFilter};
+/// use serde_json::Value;
+///
+/// async fn listen(subscription: Subscription) -> Reply<Value> {
+///     let honoured = SubscriptionFilter {
+///         tools_list_changed: subscription.requested().tools_list_changed,
+///         ..SubscriptionFilter::default()
+///     };
+///     let stream = subscription.acknowledge(honoured).await;
+///     loop {
+///         // … wait for a change …
+/// #       if true { break }
+///         stream.send(&Change::ToolsListChanged).await;
+///     }
+///     stream.close()
+/// }
+/// # let _: axum::routing::MethodRouter = axum::routing::post(listen);
+/// ```
+#[derive(Debug)]
+pub struct Subscription {
+    exchange: Arc<Call>,
+    requested: SubscriptionFilter,
+}
+
+/// Which changes a client hears of.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SubscriptionFilter {
+    /// `notifications/prompts/list_changed`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub prompts_list_changed: bool,
+    /// `notifications/resources/updated`, for resources of these URIs.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub resource_subscriptions: BTreeSet<String>,
+    /// `notifications/resources/list_changed`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub resources_list_changed: bool,
+    /// `notifications/tools/list_changed`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub tools_list_changed: bool,
+}
+
+/// A change that clients may hear of.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Change {
+    /// The list of prompts.
+    PromptsListChanged,
+    /// The resource of this URI.
+    ResourceUpdated(String),
+    /// The list of resources, or of their templates.
+    ResourcesListChanged,
+    /// The list of tools.
+    ToolsListChanged,
+}
+
+/// The stream of a subscription that is acknowledged.
+#[derive(Debug)]
+pub struct SubscriptionStream {
+    exchange: Arc<Call>,
+    honoured: SubscriptionFilter,
+}
+
+impl Subscription {
+    /// What the client wants to hear of.
+    #[must_use]
+    pub fn requested(&self) -> &SubscriptionFilter {
+        &self.requested
+    }
+
+    /// Begins the stream: tells the client what it will hear of. What it has not asked for is left out.
+    pub async fn acknowledge(self, honoured: SubscriptionFilter) -> SubscriptionStream {
+        let Self { exchange, requested } = self;
+        let honoured = honoured.and(&requested);
+        let note = note(&exchange.key().id, "subscriptions/acknowledged", json!({ "notifications": honoured }));
+        exchange.note(note).await;
+        SubscriptionStream { exchange, honoured }
+    }
+}
+
+impl SubscriptionStream {
+    /// Tells the client of a change, if it wants to hear of it. Waits while 64 of them wait for the client to read.
+    pub async fn send(&self, change: &Change) {
+        if self.honoured.has(change) {
+            self.exchange.note(self.note_of(change)).await;
+        }
+    }
+
+    /// The changes that the client hears of.
+    #[must_use]
+    pub fn honoured(&self) -> &SubscriptionFilter {
+        &self.honoured
+    }
+
+    /// The result that closes the stream in order, where the server ends it by itself.
+    #[must_use]
+    pub fn close(self) -> Reply<Value> {
+        Reply(json!({ "_meta": { SUBSCRIPTION_ID: self.exchange.key().id } }))
+    }
+
+    fn note_of(&self, change: &Change) -> String {
+        let (name, params) = match change {
+            Change::PromptsListChanged => ("prompts/list_changed", json!({})),
+            Change::ResourceUpdated(uri) => ("resources/updated", json!({ "uri": uri })),
+            Change::ResourcesListChanged => ("resources/list_changed", json!({})),
+            Change::ToolsListChanged => ("tools/list_changed", json!({})),
+        };
+        note(&self.exchange.key().id, name, params)
+    }
+}
+
+impl SubscriptionFilter {
+    /// What both have.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        self.prompts_list_changed &= other.prompts_list_changed;
+        self.resource_subscriptions.retain(|uri| other.resource_subscriptions.contains(uri));
+        self.resources_list_changed &= other.resources_list_changed;
+        self.tools_list_changed &= other.tools_list_changed;
+        self
+    }
+
+    fn has(&self, change: &Change) -> bool {
+        match change {
+            Change::PromptsListChanged => self.prompts_list_changed,
+            Change::ResourceUpdated(uri) => self.resource_subscriptions.contains(uri),
+            Change::ResourcesListChanged => self.resources_list_changed,
+            Change::ToolsListChanged => self.tools_list_changed,
+        }
+    }
+
+    /// All changes that it has.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
+        let lists = [
+            (self.prompts_list_changed, Change::PromptsListChanged),
+            (self.resources_list_changed, Change::ResourcesListChanged),
+            (self.tools_list_changed, Change::ToolsListChanged),
+        ];
+        let lists = lists.into_iter().filter_map(|(is_wanted, change)| is_wanted.then_some(change));
+        lists.chain(self.resource_subscriptions.iter().cloned().map(Change::ResourceUpdated))
+    }
+}
+
+/// A notification of this subscription.
+fn note(id: &RequestId, name: &str, mut params: Value) -> String {
+    params["_meta"] = json!({ SUBSCRIPTION_ID: id });
+    json!({ "jsonrpc": "2.0", "method": format!("notifications/{name}"), "params": params }).to_string()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// A filter that is none is answered by the error -32602; a client that accepts no event stream gets 406.
+impl<S: Send + Sync> FromRequestParts<S> for Subscription {
+    type Rejection = ExtractRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        #[derive(Deserialize)]
+        struct Params {
+            notifications: SubscriptionFilter,
+        }
+
+        let context = Context::of(&parts.extensions)?;
+        let exchange = context.subject.exchange().filter(|_| context.streams).ok_or(ExtractRejection::NoStream)?;
+        let Params { notifications } = exchange.request().params_as().map_err(ExtractRejection::Params)?;
+        Ok(Self { exchange: Arc::clone(exchange), requested: notifications })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(json: Value) -> SubscriptionFilter {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn a_filter_has_what_both_have() {
+        let one = filter(json!({ "toolsListChanged": true, "resourceSubscriptions": ["a", "b", "b"], "other": 1 }));
+        let other =
+            filter(json!({ "toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": ["b"] }));
+        let both = one.and(&other);
+        assert_eq!(
+            serde_json::to_value(&both).unwrap(),
+            json!({ "toolsListChanged": true, "resourceSubscriptions": ["b"] })
+        );
+        let changes: Vec<_> = both.changes().collect();
+        assert_eq!(changes, [Change::ToolsListChanged, Change::ResourceUpdated("b".to_owned())]);
+        assert!(changes.iter().all(|change| both.has(change)));
+        assert!(!both.has(&Change::PromptsListChanged) && !both.has(&Change::ResourceUpdated("a".to_owned())));
+    }
+
+    #[test]
+    fn a_note_carries_the_id_of_its_subscription() {
+        for (id, shown) in [(RequestId::from(7), json!(7)), (RequestId::from("7"), json!("7"))] {
+            let note: Value = serde_json::from_str(&note(&id, "resources/updated", json!({ "uri": "a" }))).unwrap();
+            let params = json!({ "uri": "a", "_meta": { SUBSCRIPTION_ID: shown } });
+            assert_eq!((&note["method"], &note["params"]), (&json!("notifications/resources/updated"), &params));
+        }
+    }
+}
