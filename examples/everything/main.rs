@@ -1,10 +1,14 @@
 //! An MCP server with every option of this crate as a flag, for checks from outside: this crate's own, and the official
 //! conformance suite.
 
+mod conformance;
+mod content;
 mod counted;
 mod debug;
+mod logging;
 mod mcp;
 mod options;
+mod prompts;
 mod tools;
 mod wishes;
 

@@ -3,9 +3,13 @@ use std::sync::Arc;
 use mcp_layer::{McpRouter, ServerInfo};
 
 use crate::debug::Debug;
-use crate::tools;
+use crate::{conformance, logging, prompts, tools};
 
 /// All that this server can do. Its tools are listed in this order.
 pub(crate) fn router() -> McpRouter<Arc<Debug>> {
-    McpRouter::new(ServerInfo::new("everything", env!("CARGO_PKG_VERSION"))).merge(tools::router())
+    McpRouter::new(ServerInfo::new("everything", env!("CARGO_PKG_VERSION")))
+        .merge(conformance::router())
+        .merge(tools::router())
+        .merge(logging::router())
+        .merge(prompts::router())
 }
