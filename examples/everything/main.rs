@@ -9,6 +9,7 @@ mod logging;
 mod mcp;
 mod options;
 mod prompts;
+mod resources;
 mod tools;
 mod wishes;
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mcp_layer::{McpRouter, ServerInfo};
 
 use crate::debug::Debug;
-use crate::{conformance, logging, prompts, tools};
+use crate::{conformance, logging, prompts, resources, tools};
 
 /// All that this server can do. Its tools are listed in this order.
 pub(crate) fn router() -> McpRouter<Arc<Debug>> {
@@ -12,4 +12,5 @@ pub(crate) fn router() -> McpRouter<Arc<Debug>> {
         .merge(tools::router())
         .merge(logging::router())
         .merge(prompts::router())
+        .merge(resources::router())
 }
