@@ -1,15 +1,18 @@
 //! An MCP server with every option of this crate as a flag, for checks from outside: this crate's own, and the official
 //! conformance suite.
 
+mod asking;
 mod conformance;
 mod content;
 mod counted;
 mod debug;
+mod listening;
 mod logging;
 mod mcp;
 mod options;
 mod prompts;
 mod resources;
+mod rounds;
 mod tools;
 mod wishes;
 

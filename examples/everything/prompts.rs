@@ -1,10 +1,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mcp_layer::{McpError, McpRouter, Params, Reply};
+use mcp_layer::{Client, McpError, McpRouter, Params, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::asking::{Answer, user_name};
 use crate::content;
 use crate::debug::Debug;
 
@@ -30,6 +31,7 @@ async fn list() -> Reply<Value> {
             "description": "A resource, and a text about it",
             "arguments": [argument("resourceUri", "The URI of the resource")],
         },
+        { "name": "test_input_required_result_prompt", "description": "A text for a user that is asked first" },
         { "name": "test_prompt_with_image", "description": "An image, and a text about it" },
     ] }))
 }
@@ -41,7 +43,7 @@ struct Get {
     arguments: HashMap<String, String>,
 }
 
-async fn get(Params(Get { name, arguments }): Params<Get>) -> Result<Reply<Value>, McpError> {
+async fn get(client: Client, Params(Get { name, arguments }): Params<Get>) -> axum::response::Result<Reply<Value>> {
     let argument = |name: &str| {
         let value = arguments.get(name).map(String::as_str);
         value.ok_or_else(|| McpError::invalid_params(format!("The argument {name:?} is missing")))
@@ -56,8 +58,12 @@ async fn get(Params(Get { name, arguments }): Params<Get>) -> Result<Reply<Value
             content::resource(argument("resourceUri")?, "text/plain", "the text of a resource"),
             content::text("What does the resource say?"),
         ],
+        "test_input_required_result_prompt" => {
+            let answer: Answer = client.ask("user_name", "elicitation/create", user_name()).await?;
+            vec![content::text(&format!("Greet {}.", Value::Object(answer)))]
+        }
         "test_prompt_with_image" => vec![content::image(), content::text("Which colour is the image?")],
-        _ => return Err(McpError::invalid_params("Unknown prompt")),
+        _ => return Err(McpError::invalid_params("Unknown prompt").into()),
     };
     let messages: Vec<_> = said.into_iter().map(|content| json!({ "role": "user", "content": content })).collect();
     Ok(Reply(json!({ "messages": messages })))
