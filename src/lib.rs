@@ -36,8 +36,9 @@ mod service;
 pub use self::exchange::{AmbiguousCancel, Departure, DuplicateId, Ended, Observer, Outcome};
 #[doc(inline)]
 pub use self::extract::{
-    Arguments, Cancellation, Change, Client, ClientError, ExchangeInfo, ExtractRejection, InputResponses, McpMessage,
-    Notifier, Params, Subscription, SubscriptionFilter, SubscriptionStream,
+    Arguments, Cancellation, Change, Client, ClientError, Deferred, DeferredReply, ExchangeInfo, ExtractRejection,
+    InputResponses, McpMessage, Notifier, Params, ReplyTicket, Subscription, SubscriptionFilter, SubscriptionStream,
+    TooLate,
 };
 pub use self::future::ResponseFuture;
 #[doc(inline)]

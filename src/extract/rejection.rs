@@ -21,7 +21,9 @@ pub enum ExtractRejection {
         /// The version of the request.
         version: ProtocolVersion,
     },
-    /// The client accepts no event stream, or the message is no request, where only a stream is an answer: HTTP status 406.
+    /// The message is no request, so there is nothing to answer: its client gets 202, as for any notification.
+    NoRequest,
+    /// The client accepts no event stream, where only a stream is an answer: the JSON-RPC error -32600, with HTTP status 406.
     NoStream,
     /// The params are not what [`Params`](crate::Params) was to read: the JSON-RPC error -32602.
     Params(McpError),
@@ -33,6 +35,7 @@ impl fmt::Display for ExtractRejection {
             Self::MissingLayer => {
                 f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?")
             }
+            Self::NoRequest => f.write_str("this message is no request, and has no answer"),
             Self::NoStream => {
                 f.write_str("this method is answered by an event stream: the Accept header must allow it")
             }
@@ -47,6 +50,7 @@ impl IntoResponse for ExtractRejection {
     fn into_response(self) -> Response {
         match self {
             Self::MissingLayer => (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response(),
+            Self::NoRequest => McpError::invalid_request(self.to_string()).into_response(),
             Self::NoStream => (StatusCode::NOT_ACCEPTABLE, McpError::invalid_request(self.to_string())).into_response(),
             Self::Arguments { error, version } if version.shows_invalid_arguments() => {
                 CallToolResult::error(error.message()).into_response()

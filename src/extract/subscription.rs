@@ -185,7 +185,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Subscription {
         }
 
         let context = Context::of(&parts.extensions)?;
-        let exchange = context.subject.exchange().filter(|_| context.streams).ok_or(ExtractRejection::NoStream)?;
+        let exchange = context.subject.exchange().ok_or(ExtractRejection::NoRequest)?;
+        if !context.streams {
+            return Err(ExtractRejection::NoStream);
+        }
         let Params { notifications } = exchange.request().params_as().map_err(ExtractRejection::Params)?;
         Ok(Self { exchange: Arc::clone(exchange), requested: notifications })
     }

@@ -1,10 +1,12 @@
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::BoxError;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::response::Parts;
 use http::{Response as HttpResponse, StatusCode};
@@ -13,6 +15,7 @@ use uuid::Uuid;
 
 use super::answer::{Answer, JSON};
 use super::completion::Completion;
+use super::later::Later;
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
 use crate::exchange::Exchange;
@@ -35,16 +38,20 @@ impl Settle {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let (mut parts, body) = response.into_parts();
-        let mark = parts.extensions.remove::<Mark>();
+        let (mut parts, mut body) = response.map(Body::new).into_parts();
         let completion = parts.extensions.remove::<Completion>();
+        if let Some(later) = parts.extensions.remove::<Later>() {
+            let Some(response) = self.later(later, parts).await else { return self.failed() };
+            (parts, body) = response.into_parts();
+        }
+        let mark = parts.extensions.remove::<Mark>();
         if self.exchange.version().is_modern() {
             parts.headers.remove(SESSION_ID);
         }
         if !parts.status.is_success() {
-            return refused(Some(self.id()), parts, Body::new(body), mark).await;
+            return refused(Some(self.id()), parts, body, mark).await;
         }
-        let (answer, holds) = match self.read(&parts.headers, Body::new(body), mark, completion.as_ref()).await {
+        let (answer, holds) = match self.read(&parts.headers, body, mark, completion.as_ref()).await {
             Ok(read) => read,
             Err(why) => {
                 tracing::error!(id = ?self.id(), why, "a handler's response does not answer its request");
@@ -56,6 +63,19 @@ impl Settle {
             parts.headers.insert(SESSION_ID, mint());
         }
         Settled::Answer(answer, parts)
+    }
+
+    /// The response that a ticket brings, with the headers of the one that stood for it. None if the exchange has ended before.
+    async fn later(&self, later: Later, own: Parts) -> Option<Response> {
+        match select(pin!(later.response()), pin!(self.exchange.fired())).await {
+            Either::Left((mut response, _)) => {
+                let extensions = std::mem::take(response.extensions_mut());
+                merge(&mut response, own);
+                response.extensions_mut().extend(extensions);
+                Some(response)
+            }
+            Either::Right(_) => None,
+        }
     }
 
     /// The answer of a handler that has none: it panicked, or its service failed.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::extract::{Arguments, Cancellation, Client, ExchangeInfo, InputResponses, McpMessage, Notifier};
+use crate::extract::{Arguments, Cancellation, Client, Deferred, ExchangeInfo, InputResponses, McpMessage, Notifier};
 
 /// The argument types of a handler, as axum has them, of which the last tells the arguments of the tool.
 pub trait ToolInput {
@@ -44,6 +44,7 @@ impl<A: JsonSchema> LastArgument for Arguments<A> {
 
 impl LastArgument for Cancellation {}
 impl LastArgument for Client {}
+impl LastArgument for Deferred {}
 impl LastArgument for ExchangeInfo {}
 impl LastArgument for HeaderMap {}
 impl LastArgument for InputResponses {}

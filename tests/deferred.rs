@@ -1,0 +1,150 @@
+//! Answers by ticket.
+#![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::routing::{MethodRouter, post as on_post};
+use mcp_layer::{Deferred, DeferredReply, McpError, Outcome, ReplyTicket};
+use serde_json::{Value, json};
+use tokio::time::advance;
+
+use support::{CANCELLED, Era, INTERNAL_ERROR, Site, call, cancel, post, until};
+
+/// Where the tickets go.
+#[derive(Clone, Default)]
+struct Desk(Arc<Mutex<Vec<ReplyTicket>>>);
+
+impl Desk {
+    fn handler(&self) -> MethodRouter {
+        on_post(hands_on).with_state(self.clone())
+    }
+
+    async fn ticket(&self) -> ReplyTicket {
+        until(|| !self.0.lock().unwrap().is_empty()).await;
+        self.0.lock().unwrap().remove(0)
+    }
+}
+
+async fn hands_on(State(desk): State<Desk>, deferred: Deferred) -> ([(&'static str, &'static str); 1], DeferredReply) {
+    let (ticket, reply) = deferred.split();
+    desk.0.lock().unwrap().push(ticket);
+    ([("x-own", "1")], reply)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_answers_its_request() {
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let (one, other) = (site.begin(&post(call("1", &json!({})))), site.begin(&post(call("2", &json!({})))));
+    let (first, second) = (desk.ticket().await, desk.ticket().await);
+    assert_eq!(site.server.parked(), 2);
+    second.reply(json!({ "n": 2 })).unwrap();
+    first.error(McpError::new(7, "no")).unwrap();
+    let answer = other.answer().await;
+    assert_eq!((answer.result("2"), answer.header("x-own")), (json!({ "n": 2 }), Some("1")));
+    one.answer().await.error(200, 7, "1");
+    assert_eq!(site.server.parked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_that_is_dropped_is_an_error() {
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&post(call("1", &json!({}))));
+    drop(desk.ticket().await);
+    asked.answer().await.error(200, INTERNAL_ERROR, "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_that_comes_too_late_says_why() {
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&post(call("1", &json!({}))));
+    let ticket = desk.ticket().await;
+    site.ask(&post(cancel("1"))).await.accepted();
+    asked.answer().await.error(200, CANCELLED, "1");
+    assert_eq!(ticket.ended().await, Outcome::Cancelled);
+    let late = ticket.reply(()).unwrap_err();
+    assert_eq!(
+        (late.outcome(), late.to_string()),
+        (Outcome::Cancelled, "the exchange has ended: Cancelled".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_and_a_shutdown_reach_the_ticket() {
+    for era in [Era::Legacy, Era::Modern] {
+        let desk = Desk::default();
+        let site = Site::over(desk.handler());
+        let asked = site.begin(&era.call("1", &json!({})).with("accept", "application/json"));
+        let ticket = desk.ticket().await;
+        advance(Duration::from_secs(600)).await;
+        asked.answer().await.error(200, era.timed_out(), "1");
+        assert_eq!(ticket.ended().await, Outcome::TimedOut);
+
+        let asked = site.begin(&era.call("2", &json!({})).with("accept", "application/json"));
+        let ticket = desk.ticket().await;
+        site.server.shutdown(Duration::from_secs(1)).await;
+        asked.answer().await.error(200, era.shut_down(), "2");
+        assert_eq!(ticket.error(McpError::new(1, "late")).unwrap_err().outcome(), Outcome::ShutDown);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_ends_a_modern_exchange_and_no_legacy_one() {
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&Era::Modern.call("1", &json!({})));
+    let ticket = desk.ticket().await;
+    asked.abort();
+    assert_eq!(ticket.ended().await, Outcome::Disconnected);
+
+    let asked = site.begin(&Era::Legacy.call("2", &json!({})));
+    let ticket = desk.ticket().await;
+    asked.abort();
+    tokio::task::yield_now().await;
+    assert_eq!(site.server.parked(), 1);
+    ticket.reply(()).unwrap();
+    until(|| site.server.parked() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_come_before_the_answer_of_a_ticket() {
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&post(call("1", &json!({ "_meta": { "progressToken": 7 } }))));
+    let ticket = desk.ticket().await;
+    ticket.notifier().progress(1.0, None, None);
+    ticket.reply(json!({ "n": 1 })).unwrap();
+    let answer = asked.answer().await;
+    let messages: Vec<Value> =
+        answer.text().lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
+    assert_eq!((messages.len(), &messages[0]["method"]), (2, &json!("notifications/progress")));
+    assert_eq!(messages[1], json!({ "jsonrpc": "2.0", "id": 1, "result": { "n": 1 } }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_exchange_keeps_nothing_but_its_ticket() {
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&post(call("1", &json!({}))));
+    let ticket = desk.ticket().await;
+    site.ask(&post(cancel("1"))).await.accepted();
+    asked.answer().await;
+    // The handler waits for nothing but the ticket, so it has no use for its grace time: nothing is left to drain.
+    let before = tokio::time::Instant::now();
+    site.server.shutdown(Duration::from_secs(60)).await;
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    drop(ticket);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_has_no_ticket() {
+    let site = Site::over(Desk::default().handler());
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
+    site.ask(&post(notification.to_string())).await.accepted();
+}
