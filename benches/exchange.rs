@@ -107,7 +107,7 @@ fn park(
     handler: impl Future<Output = u64> + Send + 'static,
 ) -> exchange::Guard<u64> {
     let exchange = Arc::new(Exchange::new(Arc::clone(in_flight), key, request, ProtocolVersion::V2025_11_25));
-    in_flight.park(&exchange, Running::new(handler)).expect("there is room")
+    in_flight.park(&exchange, Running::new(handler), false).expect("there is room")
 }
 
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {

@@ -1,3 +1,4 @@
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,7 +13,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::exchange::Lifecycle;
+use crate::exchange::{Lifecycle, Piece};
 use crate::extract::Call;
 
 pin_project! {
@@ -44,10 +45,12 @@ impl Stream for ReplyStream {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut this = self.project();
         match this.reader.exchange.notes().poll_next(cx) {
-            Poll::Ready(Some(message)) => {
+            Poll::Ready(Some(Piece::Message(message))) => {
                 this.timer.set(None);
                 return Poll::Ready(Some(Event::default().data(message)));
             }
+            // A reply is a stream of ours, or of its service.
+            Poll::Ready(Some(Piece::Passing(_))) => return Poll::Ready(Some(Event::default())),
             Poll::Ready(None) => {
                 this.reader.has_all = true;
                 return Poll::Ready(None);
@@ -70,6 +73,32 @@ impl Drop for Reader {
         if !self.has_all {
             self.exchange.in_flight().depart(&self.exchange);
         }
+    }
+}
+
+/// A service's own stream, which passes as it is, and may end with an event of ours.
+pub(crate) struct PassedStream(Reader);
+
+impl PassedStream {
+    pub(crate) fn new(exchange: Arc<Call>) -> Self {
+        Self(Reader { exchange, has_all: false })
+    }
+}
+
+impl http_body::Body for PassedStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let reader = &mut self.0;
+        Poll::Ready(match ready!(reader.exchange.notes().poll_next(cx)) {
+            Some(Piece::Message(message)) => Some(Ok(Frame::data(format!("data: {message}\n\n").into()))),
+            Some(Piece::Passing(bytes)) => Some(Ok(Frame::data(bytes))),
+            None => {
+                reader.has_all = true;
+                None
+            }
+        })
     }
 }
 

@@ -1,5 +1,5 @@
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, ready as ready_now};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,15 +15,17 @@ use http::request::Parts;
 use http_body::Body as _;
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tower::util::Oneshot;
 use tower::{Service, ServiceExt};
 
 use crate::body::passing;
-use crate::exchange::{Guard, Lifecycle, Refused, Unanswered};
+use crate::exchange::{Completion, Guard, Lifecycle, Refused, Unanswered};
+use crate::foreign::Head;
 use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
-use crate::outbound::{completed, stream};
+use crate::outbound::{completed, pass, stream};
 use crate::post::{Dispatched, Post};
 use crate::rejection::Rejection;
 use crate::reply::{Answer, Settled, accepted};
@@ -51,7 +53,7 @@ pin_project! {
         // It is no POST, or no business of ours.
         Passed { #[pin] future: Oneshot<S, Request<Body>> },
         Reading { body: Option<Collect>, post: Option<Post<S>> },
-        Parked { guard: Option<Guard<Settled>>, accepts: Accepts },
+        Parked { guard: Option<Guard<Settled>>, accepts: Accepts, head: Option<oneshot::Receiver<Head>> },
         Unanswered { handler: Unanswered<Settled> },
         Refused { response: Option<Response> },
         Answered,
@@ -102,9 +104,9 @@ impl<S: Service<Request<Body>>> ResponseFuture<S> {
         Self::new(State::Passed { future: inner.oneshot(request) }, shared)
     }
 
-    pub(crate) fn read(inner: S, shared: Arc<Shared>, parts: Parts, body: Body) -> Self {
+    pub(crate) fn read(inner: S, shared: Arc<Shared>, is_foreign: bool, parts: Parts, body: Body) -> Self {
         let body = Collect::new(body, shared.gate.max_body_bytes);
-        let post = Post { inner, parts };
+        let post = Post { is_foreign, inner, parts };
         Self::new(State::Reading { body: Some(body), post: Some(post) }, shared)
     }
 
@@ -154,8 +156,8 @@ where
                     }
                     let Some(post) = post.take() else { return Poll::Pending };
                     match read.map_err(|rejection| (rejection, None)).and_then(|body| post.dispatch(body, shared)) {
-                        Ok(Dispatched::Parked(guard, accepts)) => {
-                            this.state.set(State::Parked { guard: Some(guard), accepts });
+                        Ok(Dispatched::Parked(guard, accepts, head)) => {
+                            this.state.set(State::Parked { guard: Some(guard), accepts, head });
                         }
                         Ok(Dispatched::Unanswered(handler)) => this.state.set(State::Unanswered { handler }),
                         Ok(Dispatched::Accepted) => break accepted(),
@@ -163,10 +165,23 @@ where
                     }
                     *this.waiting = None;
                 }
-                StateProject::Parked { guard: parked, accepts } => {
+                StateProject::Parked { guard: parked, accepts, head } => {
                     let Some(guard) = parked else { return Poll::Pending };
-                    if let Poll::Ready(completion) = Pin::new(&mut *guard).poll(cx) {
-                        break completed(completion, guard.exchange(), *accepts, shared);
+                    let polled = Pin::new(&mut *guard).poll(cx);
+                    let head = head.as_mut().and_then(|head| head.try_recv().ok());
+                    match (polled, head) {
+                        (Poll::Ready(completion @ Completion::Replied(_)), Some(head)) => {
+                            break pass(head, guard.exchange(), ready_now(completion), shared);
+                        }
+                        (Poll::Ready(completion), _) => {
+                            break completed(completion, guard.exchange(), *accepts, shared);
+                        }
+                        (Poll::Pending, Some(head)) => {
+                            let exchange = Arc::clone(guard.exchange());
+                            let Some(guard) = parked.take() else { return Poll::Pending };
+                            break pass(head, &exchange, guard.drive_in_background(), shared);
+                        }
+                        (Poll::Pending, None) => {}
                     }
                     match ready!(poll_silence(guard, *accepts, this.waiting, shared, cx)) {
                         // It is over, and the next poll tells its answer.

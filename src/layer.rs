@@ -24,6 +24,7 @@ use crate::service::Mcp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct McpLayer {
+    is_foreign: bool,
     server: McpServer,
 }
 
@@ -31,7 +32,39 @@ impl McpLayer {
     /// The layer of this server.
     #[must_use]
     pub fn new(server: McpServer) -> Self {
-        Self { server }
+        Self { is_foreign: false, server }
+    }
+
+    /// The layer of this server, in front of a service that knows nothing of this crate: `rmcp`, a reverse proxy, any tower
+    /// service that speaks MCP over Streamable HTTP.
+    ///
+    /// Its replies pass as they are: statuses, headers, sessions, the events of its streams with their ids. Each request can
+    /// still be ended by a cancel, its deadline or a shutdown, without the help of the service: what is at work in it is dropped
+    /// then, and the notification reaches the service too.
+    ///
+    /// - A JSON reply (200) is held until it is whole, up to 4 MiB, so that a cancel can replace it.
+    /// - A stream passes by whole events, of up to 1 MiB each. A cancel ends it with an event that holds the error. Where a longer
+    ///   event or an encoded stream (`Content-Encoding`) has begun, it ends the stream and nothing more.
+    /// - A stream that ends without its answer gets the error -32603 as its last event, unless an event with an id came
+    ///   before it: then a legacy service may have closed it on purpose, and its client comes back with `Last-Event-ID`.
+    /// - A second request with the id of one that is parked in the same session gets 400.
+    /// - No reply becomes a stream by itself, and none gets keep-alive comments.
+    ///
+    /// ```
+    /// use axum::Router;
+    /// use axum::response::IntoResponse;
+    /// use mcp_layer::{McpLayer, McpServer};
+    /// # let service = tower::service_fn(|_: axum::extract::Request| async {
+    /// #     Ok::<_, std::convert::Infallible>(axum::http::StatusCode::ACCEPTED.into_response())
+    /// # });
+    ///
+    /// let app: Router = Router::new()
+    ///     .route_service("/mcp", service)
+    ///     .layer(McpLayer::transparent(McpServer::new()));
+    /// ```
+    #[must_use]
+    pub fn transparent(server: McpServer) -> Self {
+        Self { is_foreign: true, server }
     }
 }
 
@@ -39,6 +72,6 @@ impl<S> Layer<S> for McpLayer {
     type Service = Mcp<S>;
 
     fn layer(&self, inner: S) -> Mcp<S> {
-        Mcp::new(inner, Arc::clone(&self.server.shared))
+        Mcp::new(inner, self.is_foreign, Arc::clone(&self.server.shared))
     }
 }

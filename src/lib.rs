@@ -19,6 +19,7 @@
 mod body;
 mod exchange;
 mod extract;
+mod foreign;
 mod future;
 mod inbound;
 mod jsonrpc;

@@ -1,17 +1,24 @@
 //! The one answer of an exchange on its way to the client: as JSON, or as a stream.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
+use futures_util::future::select;
+use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 
-use crate::body::{ReplyStream, passing};
+use crate::body::{PassedStream, ReplyStream, passing};
 use crate::exchange::{Completion, End, Guard, Outcome};
 use crate::extract::Call;
+use crate::foreign::Head;
 use crate::inbound::Accepts;
 use crate::jsonrpc::{McpError, RequestId};
 use crate::protocol::SUBSCRIPTION_ID;
-use crate::reply::{Answer, CancelledStream, Settled, event_stream, merge};
+use crate::reply::{Answer, CancelledStream, Settled, Streamed, event_stream, merge};
 use crate::server::Shared;
 
 /// The response to an exchange that ended before its reply was a stream.
@@ -68,6 +75,55 @@ pub(crate) fn stream(guard: Guard<Settled>, shared: &Arc<Shared>) -> Response {
         exchange.notes().finish(last, keeps_notes);
     });
     response
+}
+
+/// Lets a service's own stream pass, and drives the exchange on in a task.
+pub(crate) fn pass(
+    head: Head,
+    exchange: &Arc<Call>,
+    completion: impl Future<Output = Completion<Settled>> + Send + 'static,
+    shared: &Arc<Shared>,
+) -> Response {
+    let Head { parts, takes_events } = head;
+    exchange.set_streams();
+    let response = Response::from_parts(parts, Body::new(PassedStream::new(Arc::clone(exchange))));
+    let Ok(runtime) = Handle::try_current() else {
+        exchange.notes().finish(None, false);
+        return response;
+    };
+    let (exchange, shared) = (Arc::clone(exchange), Arc::clone(shared));
+    runtime.spawn(async move {
+        let completion = completion.await;
+        let keeps_notes = matches!(completion, Completion::Replied(_));
+        let last = match completion {
+            Completion::Replied(Ok(Settled::Streamed(Streamed::Answered { event, held, rest }))) => {
+                let rest = forward(&exchange, [event, held], rest);
+                shared.in_flight.lifecycle().unless_down(rest).await;
+                Vec::new()
+            }
+            Completion::Replied(Ok(Settled::Streamed(Streamed::Over))) => Vec::new(),
+            _ if !takes_events.load(Ordering::Relaxed) => Vec::new(),
+            completion if shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion) => Vec::new(),
+            completion => last_events(completion, &exchange, &shared),
+        };
+        exchange.notes().finish(last, keeps_notes);
+    });
+    response
+}
+
+/// Sends what is left of a service's stream, unless its client leaves.
+async fn forward(exchange: &Call, begin: [Bytes; 2], mut rest: Body) {
+    let all = async {
+        for bytes in begin {
+            exchange.pass(bytes).await;
+        }
+        while let Some(Ok(frame)) = rest.frame().await {
+            if let Ok(data) = frame.into_data() {
+                exchange.pass(data).await;
+            }
+        }
+    };
+    select(pin!(all), pin!(exchange.notes_over())).await;
 }
 
 fn is_cancelled(completion: &Completion<Settled>) -> bool {

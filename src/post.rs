@@ -7,10 +7,12 @@ use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Request};
+use tokio::sync::oneshot;
 use tower::{Service, ServiceExt};
 
 use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
 use crate::extract::{Context, Subject};
+use crate::foreign::{self, Head};
 use crate::inbound::headers::{Known, SESSION_ID, is_minted};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
 use crate::jsonrpc::{Kind, Message, shortened};
@@ -24,6 +26,8 @@ const LONGEST_LOGGED: usize = 256;
 /// A POST that passed the gate, and the service that is to handle it.
 #[derive(Debug)]
 pub(crate) struct Post<S> {
+    /// The service knows nothing of this crate.
+    pub(crate) is_foreign: bool,
     pub(crate) inner: S,
     pub(crate) parts: Parts,
 }
@@ -32,7 +36,7 @@ pub(crate) struct Post<S> {
 #[derive(Debug)]
 pub(crate) enum Dispatched {
     /// A request: it is parked.
-    Parked(Guard<Settled>, Accepts),
+    Parked(Guard<Settled>, Accepts, Option<oneshot::Receiver<Head>>),
     /// A notification or a response.
     Unanswered(Unanswered<Settled>),
     /// What needs no handler, or has found none.
@@ -62,7 +66,7 @@ where
         let (is_encodable, is_chunked) = (known.accept_encoding.is_present(), known.transfer_encoding.is_present());
         let has_minted = is_minted(known.session_id);
         let headers = &mut self.parts.headers;
-        if is_encodable {
+        if is_encodable && !self.is_foreign {
             // An encoded reply could not be read here; compression belongs outside.
             headers.remove(ACCEPT_ENCODING);
         }
@@ -82,9 +86,17 @@ where
         let exchange = Arc::new(Exchange::new(Arc::clone(&shared.in_flight), Key { caller, id }, message, version));
         let context = Context { session, streams, served, subject: Subject::Request(Arc::clone(&exchange)), version };
         let settle = Settle { exchange: Arc::clone(&exchange), mints_session };
-        let handler = Running::new(answer(self.inner, request(self.parts, context), settle));
-        match shared.in_flight.park(&exchange, handler) {
-            Ok(guard) => Ok(Dispatched::Parked(guard, Accepts { event_stream: streams, ..accepts })),
+        let request = request(self.parts, context);
+        let (handler, head) = if self.is_foreign {
+            let (sender, head) = oneshot::channel();
+            (Running::new(foreign::answer(self.inner, request, settle, sender)), Some(head))
+        } else {
+            (Running::new(answer(self.inner, request, settle)), None)
+        };
+        // Whether a foreign reply is a stream is not ours to say.
+        let accepts = Accepts { event_stream: streams && !self.is_foreign, ..accepts };
+        match shared.in_flight.park(&exchange, handler, self.is_foreign && caller.has_session()) {
+            Ok(guard) => Ok(Dispatched::Parked(guard, accepts, head)),
             Err(refused) => Err((refused.into(), Some(exchange.key().id.clone()))),
         }
     }

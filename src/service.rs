@@ -20,12 +20,13 @@ use crate::server::Shared;
 #[derive(Clone, Debug)]
 pub struct Mcp<S> {
     inner: S,
+    is_foreign: bool,
     shared: Arc<Shared>,
 }
 
 impl<S> Mcp<S> {
-    pub(crate) fn new(inner: S, shared: Arc<Shared>) -> Self {
-        Self { inner, shared }
+    pub(crate) fn new(inner: S, is_foreign: bool, shared: Arc<Shared>) -> Self {
+        Self { inner, is_foreign, shared }
     }
 }
 
@@ -70,6 +71,6 @@ where
         if let Err(rejection) = shared.gate.check_content(&known) {
             return ResponseFuture::refuse(shared, rejection, &parts, body);
         }
-        ResponseFuture::read(inner, shared, parts, body)
+        ResponseFuture::read(inner, shared, self.is_foreign, parts, body)
     }
 }

@@ -2,6 +2,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::in_flight::InFlight;
@@ -164,6 +165,13 @@ impl<T> Exchange<T> {
             polled
         })
         .await;
+    }
+
+    /// Sends a piece of a service's own stream, as soon as there is room for it.
+    pub(crate) async fn pass(&self, bytes: Bytes) {
+        if !self.notes_closed.load(Ordering::Acquire) {
+            self.notes().pass(bytes).await;
+        }
     }
 
     /// Sends a note that a newer one may replace.

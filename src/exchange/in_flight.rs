@@ -112,13 +112,19 @@ impl<T: Send + 'static> InFlight<T> {
     }
 
     /// Parks an exchange, before its handler is called. The guard drives it from there.
-    pub(crate) fn park(&self, exchange: &Arc<Exchange<T>>, handler: Running<T>) -> Result<Guard<T>, Refused> {
+    pub(crate) fn park(
+        &self,
+        exchange: &Arc<Exchange<T>>,
+        handler: Running<T>,
+        refuses_duplicates: bool,
+    ) -> Result<Guard<T>, Refused> {
         if self.lifecycle.is_draining() {
             return Err(Refused::ShuttingDown);
         }
         self.enter(&self.limits, exchange.key().caller)?;
         exchange.start(handler);
-        if !self.table.insert(exchange, self.options.duplicate_id == DuplicateId::Reject) {
+        let refuses_duplicates = refuses_duplicates || self.options.duplicate_id == DuplicateId::Reject;
+        if !self.table.insert(exchange, refuses_duplicates) {
             drop(exchange.take_handler());
             self.leave(exchange);
             return Err(Refused::Duplicate);

@@ -31,7 +31,7 @@ impl Caller {
     }
 
     /// Within a session ids are never reused (MCP, *Requests*), so a cancel can be kept for a request that is late.
-    pub(super) fn has_session(self) -> bool {
+    pub(crate) fn has_session(self) -> bool {
         self.has_session
     }
 

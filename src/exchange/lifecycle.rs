@@ -36,7 +36,7 @@ impl Lifecycle {
     }
 
     /// Does this work, or drops it at shutdown.
-    pub(super) async fn unless_down(&self, work: impl Future<Output = ()>) {
+    pub(crate) async fn unless_down(&self, work: impl Future<Output = ()>) {
         self.down.run_until_cancelled(work).await;
     }
 

@@ -28,6 +28,7 @@ pub(crate) use self::in_flight::InFlight;
 pub(crate) use self::key::{Caller, Callers, Key, Owner};
 pub(crate) use self::lifecycle::Lifecycle;
 pub(crate) use self::limits::Refused;
+pub(crate) use self::notes::Piece;
 pub(crate) use self::options::Options;
 pub use self::options::{AmbiguousCancel, Departure, DuplicateId};
 pub use self::outcome::{Ended, Observer, Outcome};

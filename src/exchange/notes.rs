@@ -1,12 +1,15 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::sync::{Mutex, MutexGuard, lock};
 
 /// How many notes wait for a client that reads slowly.
 const MOST: usize = 64;
+/// And how many bytes of a service's own stream; one piece always may.
+const MOST_PASSING: usize = 256 * 1024;
 
 /// The messages of one reply that is a stream, from the handler to the body: notes first, then the one answer. Made on
 /// first use, since most replies are none.
@@ -18,11 +21,20 @@ pub(crate) struct Notes {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<String>,
+    queue: VecDeque<Piece>,
     /// What does not fit any more, and may be replaced: progress.
     newest: Option<String>,
     phase: Phase,
     reader: Option<Waker>,
+}
+
+/// What goes to the body.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Piece {
+    /// A message, which becomes an event.
+    Message(String),
+    /// Bytes of a service's own stream.
+    Passing(Bytes),
 }
 
 #[derive(Debug, Default)]
@@ -38,23 +50,32 @@ enum Phase {
 impl Notes {
     /// Adds a note, as soon as there is room for it. After the end it goes nowhere.
     pub(crate) async fn push(&self, note: String) {
-        let mut note = Some(note);
+        self.push_piece(Piece::Message(note)).await;
+    }
+
+    /// Adds a piece of a service's own stream, as soon as there is room for it.
+    pub(super) async fn pass(&self, bytes: Bytes) {
+        self.push_piece(Piece::Passing(bytes)).await;
+    }
+
+    async fn push_piece(&self, piece: Piece) {
+        let mut piece = Some(piece);
         loop {
             let room = self.room.notified();
-            if self.try_push(&mut note) {
+            if self.try_push(&mut piece) {
                 return;
             }
             room.await;
         }
     }
 
-    fn try_push(&self, note: &mut Option<String>) -> bool {
+    fn try_push(&self, piece: &mut Option<Piece>) -> bool {
         let mut state = lock(&self.state);
         if matches!(state.phase, Phase::Open) {
-            if state.queue.len() >= MOST {
+            if !state.has_room() {
                 return false;
             }
-            state.queue.extend(note.take());
+            state.queue.extend(piece.take());
             wake_reader(state);
         }
         true
@@ -65,7 +86,7 @@ impl Notes {
         let mut state = lock(&self.state);
         if matches!(state.phase, Phase::Open) {
             if state.queue.len() < MOST {
-                state.queue.push_back(note);
+                state.queue.push_back(Piece::Message(note));
             } else {
                 state.newest = Some(note);
             }
@@ -106,12 +127,12 @@ impl Notes {
         if matches!(state.phase, Phase::Open) {
             if keeps_notes {
                 let waiting = state.newest.take();
-                state.queue.extend(waiting);
+                state.queue.extend(waiting.map(Piece::Message));
             } else {
                 state.queue.clear();
                 state.newest = None;
             }
-            state.queue.extend(last);
+            state.queue.extend(last.into_iter().map(Piece::Message));
             state.phase = Phase::Answered;
             wake_reader(state);
         }
@@ -119,12 +140,12 @@ impl Notes {
     }
 
     /// The next message of the stream; `None` at its end.
-    pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<String>> {
+    pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<Piece>> {
         let mut state = lock(&self.state);
         if let Some(note) = state.queue.pop_front() {
             // Progress that had to wait is older than what waits for room.
             let waiting = state.newest.take();
-            state.queue.extend(waiting);
+            state.queue.extend(waiting.map(Piece::Message));
             drop(state);
             self.room.notify_waiters();
             return Poll::Ready(Some(note));
@@ -139,6 +160,14 @@ impl Notes {
                 Poll::Pending
             }
         }
+    }
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        // A service's own events may be large.
+        let passing = |piece: &Piece| if let Piece::Passing(bytes) = piece { bytes.len() } else { 0 };
+        self.queue.len() < MOST && self.queue.iter().map(passing).sum::<usize>() < MOST_PASSING
     }
 }
 
@@ -158,7 +187,10 @@ mod tests {
     use super::*;
 
     fn next(notes: &Notes) -> Poll<Option<String>> {
-        notes.poll_next(&Context::from_waker(Waker::noop()))
+        notes.poll_next(&Context::from_waker(Waker::noop())).map(|piece| match piece? {
+            Piece::Message(message) => Some(message),
+            Piece::Passing(bytes) => Some(String::from_utf8(bytes.to_vec()).unwrap()),
+        })
     }
 
     fn all(notes: &Notes) -> Vec<String> {

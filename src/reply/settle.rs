@@ -211,7 +211,8 @@ pub(crate) fn accepted() -> Response {
     StatusCode::ACCEPTED.into_response()
 }
 
-fn mint() -> HeaderValue {
+/// A session id of our own.
+pub(crate) fn mint() -> HeaderValue {
     let id = format!("{MINTED}{}", Uuid::new_v4().simple());
     HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static(MINTED))
 }

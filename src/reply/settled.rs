@@ -1,5 +1,6 @@
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED,
     TRANSFER_ENCODING,
@@ -14,8 +15,21 @@ use crate::jsonrpc::{McpError, RequestId};
 pub(crate) enum Settled {
     /// An answer, and the head of the HTTP response that it came in.
     Answer(Answer, Parts),
-    /// No success: HTTP's business, which passes.
+    /// HTTP's business, which passes: what is no success, and whatever a service that knows nothing of this crate replies.
     Passed(Response),
+    /// A service's own stream, up to what decides how its exchange ends.
+    Streamed(Streamed),
+}
+
+/// How a service's own stream goes on from there.
+#[derive(Debug)]
+pub(crate) enum Streamed {
+    /// With the answer, and whatever is behind it.
+    Answered { event: Bytes, held: Bytes, rest: Body },
+    /// It is at its end, without the answer: its client would wait for ever.
+    Broken,
+    /// It is at its end, and its client knows what that means.
+    Over,
 }
 
 impl Settled {
@@ -32,6 +46,8 @@ impl Settled {
                 Response::from_parts(own, answer.into_body())
             }
             Self::Passed(response) => response,
+            // Its head is out before: this is never asked for.
+            Self::Streamed(_) => Response::default(),
         }
     }
 
@@ -43,6 +59,7 @@ impl Settled {
                 tracing::error!(?id, status = %response.status(), "a handler's response comes too late to be one");
                 Answer::error(Some(id), &McpError::internal_error("Internal error")).into_line()
             }
+            Self::Streamed(_) => Answer::error(Some(id), &McpError::internal_error("Internal error")).into_line(),
         }
     }
 
@@ -50,7 +67,7 @@ impl Settled {
     pub(crate) fn head(&self) -> Option<&Parts> {
         match self {
             Self::Answer(_, own) => Some(own),
-            Self::Passed(_) => None,
+            Self::Passed(_) | Self::Streamed(_) => None,
         }
     }
 

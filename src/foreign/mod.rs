@@ -1,0 +1,7 @@
+//! Services that know nothing of this crate: their replies pass as they are, and can still be ended.
+
+mod event;
+mod events;
+mod reply;
+
+pub(crate) use self::reply::{Head, answer};
