@@ -201,12 +201,12 @@ mod tests {
         ParamHeader::all(schema.as_object().unwrap())
     }
 
-    fn of_property(property: Value) -> Result<Vec<ParamHeader>, String> {
+    fn of_property(property: &Value) -> Result<Vec<ParamHeader>, String> {
         all(&json!({ "type": "object", "properties": { "p": property } }))
     }
 
     fn agrees(values: &[&[u8]], arguments: &str) -> bool {
-        let header = of_property(json!({ "type": "string", "x-mcp-header": "P" })).unwrap().remove(0);
+        let header = of_property(&json!({ "type": "string", "x-mcp-header": "P" })).unwrap().remove(0);
         let value = |value: &&[u8]| (header.name.clone(), HeaderValue::from_bytes(value).unwrap());
         header.agrees(&values.iter().map(value).collect(), arguments)
     }
@@ -248,7 +248,7 @@ mod tests {
                 "not on a property",
             ),
         ] {
-            let rejected = of_property(property.clone()).unwrap_err();
+            let rejected = of_property(&property).unwrap_err();
             assert!(rejected.contains(why), "{property}: {rejected}");
         }
         let one = json!({ "type": "string", "x-mcp-header": "P" });
