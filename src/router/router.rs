@@ -97,9 +97,7 @@ impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
     /// [`default`](Self::default).
     pub fn new(info: ServerInfo) -> Self {
         let mut router = Self::default();
-        let about = &mut router.edit().about;
-        about.server_info_value = serde_json::to_value(info).unwrap_or_default();
-        about.server_info = about.server_info_value.to_string().into();
+        router.edit().about = About::of(info);
         router
     }
 
@@ -345,6 +343,12 @@ impl<S> Found<'_, S> {
 }
 
 impl About {
+    fn of(info: ServerInfo) -> Self {
+        let info = serde_json::to_value(info).unwrap_or_default();
+        let server_info = info.to_string().into();
+        Self { capabilities: Map::new(), instructions: None, server_info, server_info_value: info }
+    }
+
     fn completion(&self, method: &str) -> Completion {
         let is_cacheable = matches!(
             method,
@@ -367,15 +371,10 @@ fn not_allowed() -> impl IntoResponse {
     (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")])
 }
 
-/// A router without a name: one that is to be merged or nested.
+/// A router without a name: one that is to be merged or nested. As a server of its own its name and version are empty.
 impl<S> Default for McpRouter<S> {
     fn default() -> Self {
-        let about = About {
-            capabilities: Map::new(),
-            instructions: None,
-            server_info: ByteString::from_static(""),
-            server_info_value: Value::Null,
-        };
+        let about = About::of(ServerInfo::new("", ""));
         Self { inner: Arc::new(Inner { about, methods: Methods::default(), tools: Tools::default() }) }
     }
 }
