@@ -279,9 +279,8 @@ async fn the_result_of_a_tool_is_completed_as_others_are() {
     let content = json!([{ "type": "text", "text": "no" }, { "type": "text", "text": "way", "_meta": { "a": 1 } }]);
     let own = json!({ "content": content, "isError": true });
     for era in Era::BOTH {
-        assert_eq!(answers(era, "tools/call", || CallToolResult::new()).await.result("1"), {
-            completed(era, &json!({ "content": [] }))
-        });
+        let empty = answers(era, "tools/call", CallToolResult::new).await;
+        assert_eq!(empty.result("1"), completed(era, &json!({ "content": [] })));
         let site = Site::serving(mcp().request("tools/call", call));
         assert_eq!(site.ask(&era.call("1", &json!({ "name": "t" }))).await.result("1"), completed(era, &own));
     }
