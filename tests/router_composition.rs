@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use serde_json::{Value, json};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use support::{Era, METHOD_NOT_FOUND, Site, completed, mcp, modern, post, request};
+use support::{Era, METHOD_NOT_FOUND, Site, completed, mcp, modern, panics, post, request};
 
 async fn empty() -> Reply<Value> {
     Reply(json!({}))
@@ -49,13 +48,6 @@ async fn answers_not(site: &Site, method: &str) {
         let answer = site.ask(&era.request("1", method, &json!({}))).await;
         answer.error(era.not_found(), METHOD_NOT_FOUND, "1");
     }
-}
-
-/// Why putting it together has failed.
-#[track_caller]
-fn panics<T>(puts_together: impl FnOnce() -> T) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(puts_together)).err().expect("a panic");
-    panic.downcast_ref::<String>().cloned().or(panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap()
 }
 
 #[tokio::test]

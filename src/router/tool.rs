@@ -145,8 +145,16 @@ impl<S> Tool<S> {
     /// let now: Tool = Tool::with_schema("now", "Tells the time", schema, now)
     ///     .member("annotations", json!({ "readOnlyHint": true }));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If it is one that is set otherwise: `name`, `title`, `description` or `inputSchema`.
+    #[track_caller]
     pub fn member(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.definition.others.insert(name.into(), value.into());
+        let name = name.into();
+        let is_other = !["name", "title", "description", "inputSchema"].contains(&name.as_str());
+        assert!(is_other, "the member {name:?} of tool {:?} would stand twice", self.definition.name);
+        self.definition.others.insert(name, value.into());
         self
     }
 

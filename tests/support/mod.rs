@@ -16,7 +16,7 @@ pub(crate) use self::answer::{Answer, error_of, result_of};
 pub(crate) use self::client::Connection;
 pub(crate) use self::era::Era;
 pub(crate) use self::events::Events;
-pub(crate) use self::mcp::{cacheable, completed, mcp};
+pub(crate) use self::mcp::{LEGACY, cacheable, calls, completed, mcp, panics, texts};
 pub(crate) use self::message::{
     MODERN, Post, call, cancel, cancel_because, chunk, held, initialize, modern, post, request,
 };
