@@ -91,11 +91,16 @@ pub(super) fn schema_of<T: JsonSchema>() -> Map<String, Value> {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    match settings.into_generator().into_root_schema_for::<T>().to_value() {
+    let mut schema = match settings.into_generator().into_root_schema_for::<T>().to_value() {
         Value::Object(schema) => schema,
         // `true`: anything.
         _ => Map::new(),
+    };
+    if schema.get("title").is_some_and(|title| *title == *T::schema_name()) {
+        // A name of the program's, which tells a model nothing.
+        schema.remove("title");
     }
+    schema
 }
 
 fn no_arguments() -> Map<String, Value> {
@@ -105,16 +110,19 @@ fn no_arguments() -> Map<String, Value> {
 /// An optional parameter that goes into a header: its `null` is the same as none, and its type one that a header can have.
 fn make_annotated_plain(property: &mut Value) {
     let Value::Object(property) = property else { return };
-    let is_annotated = property.contains_key("x-mcp-header");
-    match property.get_mut("type") {
-        Some(kind) if is_annotated => {
-            if let Some([one, Value::String(null)]) = kind.as_array().map(Vec::as_slice)
-                && null == "null"
-            {
-                *kind = one.clone();
-            }
+    if property.contains_key("x-mcp-header") {
+        if let Some(kind) = property.get_mut("type")
+            && let Some([one, Value::String(null)]) = kind.as_array().map(Vec::as_slice)
+            && null == "null"
+        {
+            *kind = one.clone();
         }
-        _ => {}
+        if let Some(Value::Array(values)) = property.get_mut("enum") {
+            values.retain(|value| !value.is_null());
+        }
+        if property.get("default").is_some_and(Value::is_null) {
+            property.remove("default");
+        }
     }
     if let Some(Value::Object(properties)) = property.get_mut("properties") {
         properties.values_mut().for_each(make_annotated_plain);
