@@ -318,6 +318,71 @@ async fn an_output_schema_is_listed_and_its_results_are_structured() {
     }
 }
 
+#[tokio::test]
+async fn an_output_schema_is_that_of_what_is_written_and_an_input_schema_of_what_is_read() {
+    #[derive(Deserialize, JsonSchema, Serialize)]
+    struct Both {
+        #[serde(rename(serialize = "written", deserialize = "read"))]
+        name: String,
+        #[serde(default)]
+        always: u8,
+        #[serde(skip_deserializing)]
+        only_written: u8,
+    }
+
+    let definition = listed(taking::<Both>().output::<Both>(), ()).await;
+    let names = |schema: &str| {
+        let schema = &definition[schema];
+        json!([schema["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), schema["required"]])
+    };
+    assert_eq!(names("inputSchema"), json!([["always", "read"], ["read"]]));
+    let all = ["always", "only_written", "written"];
+    assert_eq!(names("outputSchema"), json!([all, ["written", "always", "only_written"]]));
+}
+
+#[tokio::test]
+async fn an_output_that_is_no_object_is_listed_for_those_clients_only_that_know_such() {
+    let tool = || taking::<Inner>().title("T").member("annotations", json!({}));
+    let mcp = mcp().tool(tool().output::<Vec<Inner>>());
+    let object = tool().output::<Inner>();
+    let site = Site::serving(mcp.nest("object", McpRouter::default().tool(object)));
+    for era in Era::BOTH {
+        let listed = site.ask(&era.request("1", "tools/list", &json!({}))).await.result("1");
+        let [array, object] = [0, 1].map(|at| &listed["tools"][at]);
+        assert_eq!(object["outputSchema"]["type"], "object");
+        let kind = array.get("outputSchema").map(|schema| &schema["type"]);
+        assert_eq!(kind, (era == Era::Modern).then_some(&json!("array")));
+        for tool in [array, object] {
+            assert_eq!((&tool["title"], &tool["annotations"]), (&json!("T"), &json!({})));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schema_of_anything_is_an_object_as_clients_take_no_other() {
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Any {
+        any: Value,
+        maybe: Option<Value>,
+        many: Vec<Value>,
+        map: Map<String, Value>,
+    }
+
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "any": {},
+            "maybe": {},
+            "many": { "type": "array", "items": {} },
+            "map": { "type": "object", "additionalProperties": true },
+        },
+        "required": ["any", "many", "map"],
+        "additionalProperties": false,
+    });
+    assert_eq!(schema_of::<Any>().await, expected);
+}
+
 #[derive(Deserialize, JsonSchema)]
 struct Query {
     #[schemars(extend("x-mcp-header" = "Region"))]

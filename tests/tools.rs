@@ -299,3 +299,15 @@ async fn a_router_without_tools_knows_no_such_methods() {
         }
     }
 }
+
+#[tokio::test]
+#[ignore = "bug: a structuredContent that is no object goes to legacy clients too, whose schema knows only objects"]
+async fn structured_content_that_is_no_object_is_for_those_clients_only_that_know_such() {
+    let structured = async || CallToolResult::structured([1]);
+    let site = Site::serving(mcp().tool(Tool::with_schema("t", "", json!({}), structured)));
+    for era in Era::BOTH {
+        let result = site.ask(&era.call("1", &json!({ "name": "t" }))).await.result("1");
+        assert_eq!(result["content"], json!([{ "type": "text", "text": "[1]" }]));
+        assert_eq!(result.get("structuredContent"), (era == Era::Modern).then_some(&json!([1])));
+    }
+}

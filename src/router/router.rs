@@ -22,9 +22,10 @@ use super::endpoint::{BoxFuture, Endpoint};
 use super::methods::Methods;
 use super::server_info::ServerInfo;
 use super::tool::Tool;
-use super::tools::Tools;
+use super::tools::{Listed, Tools};
 use crate::extract::Context;
 use crate::jsonrpc::{Kind, McpError, Message};
+use crate::protocol::ProtocolVersion;
 use crate::reply::{Completion, Reply};
 
 /// How long clients may keep what this router itself says of the server.
@@ -267,7 +268,7 @@ impl<S> Inner<S> {
             "tools/call" if !self.tools.is_empty() => {
                 self.tools.call(message, headers, context.version).map_or_else(Found::answer, Found::Handler)
             }
-            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message)),
+            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message, context.version)),
             _ => match self.methods.fallback(method) {
                 Some(endpoint) => Found::Handler(endpoint),
                 None => Found::answer(McpError::method_not_found(method)),
@@ -282,11 +283,11 @@ impl<S> Inner<S> {
     }
 
     /// MCP, *Tools*, Listing Tools.
-    fn list(&self, message: &Message) -> Result<impl IntoResponse, McpError> {
+    fn list(&self, message: &Message, version: ProtocolVersion) -> Result<impl IntoResponse, McpError> {
         #[derive(Serialize)]
         #[serde(bound = "", rename_all = "camelCase")]
         struct Page<'a, S> {
-            tools: &'a Tools<S>,
+            tools: Listed<'a, S>,
             ttl_ms: u32,
             cache_scope: &'static str,
         }
@@ -298,7 +299,9 @@ impl<S> Inner<S> {
         match message.params_as()? {
             // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
             Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
-            Params { cursor: None } => Ok(Reply(Page { tools: &self.tools, ttl_ms: TTL_MS, cache_scope: "private" })),
+            Params { cursor: None } => {
+                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms: TTL_MS, cache_scope: "private" }))
+            }
         }
     }
 

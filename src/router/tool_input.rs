@@ -2,7 +2,8 @@ use axum::Extension;
 use axum::extract::State;
 use http::HeaderMap;
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::transform::ReplaceBoolSchemas;
 use serde_json::{Map, Value, json};
 
 use crate::extract::{Arguments, Cancellation, ExchangeInfo, McpMessage, Notifier};
@@ -28,7 +29,7 @@ pub trait LastArgument {
 
 impl<A: JsonSchema> LastArgument for Arguments<A> {
     fn schema() -> Map<String, Value> {
-        let mut schema = schema_of::<A>();
+        let mut schema = schema_of::<A>(Contract::Deserialize);
         // The name of the type, and what it says of itself, are the tool's to tell.
         schema.remove("title");
         schema.remove("description");
@@ -86,10 +87,15 @@ tool_input!(A B C D E F G H I J K L N O P);
 
 /// The schema of a type, in 2020-12, which is MCP's default, so that it need not say so. Subschemas stand where they are
 /// used, because that is what models read best, and where a header of theirs counts.
-pub(super) fn schema_of<T: JsonSchema>() -> Map<String, Value> {
+fn schema_of<T: JsonSchema>(contract: Contract) -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.contract = contract;
         settings.inline_subschemas = true;
         settings.meta_schema = None;
+        // Legacy versions have no others, and nor have many clients.
+        let mut objects = ReplaceBoolSchemas::default();
+        objects.skip_additional_properties = true;
+        settings.transforms.push(Box::new(objects));
     });
     let mut schema = match settings.into_generator().into_root_schema_for::<T>().to_value() {
         Value::Object(schema) => schema,
@@ -101,6 +107,11 @@ pub(super) fn schema_of<T: JsonSchema>() -> Map<String, Value> {
         schema.remove("title");
     }
     schema
+}
+
+/// The schema of what a tool writes.
+pub(super) fn output_schema<T: JsonSchema>() -> Map<String, Value> {
+    schema_of::<T>(Contract::Serialize)
 }
 
 fn no_arguments() -> Map<String, Value> {

@@ -2,7 +2,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use http::HeaderMap;
-use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -82,14 +81,13 @@ impl<S> Tools<S> {
     }
 }
 
-/// As `tools/list` shows them.
-impl<S> Serialize for Tools<S> {
+/// As `tools/list` shows them to a client of a version.
+pub(super) struct Listed<'a, S>(pub(super) &'a Tools<S>, pub(super) ProtocolVersion);
+
+impl<S> Serialize for Listed<'_, S> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        let mut list = serializer.serialize_seq(Some(self.tools.len()))?;
-        for tool in &self.tools {
-            list.serialize_element(&tool.definition())?;
-        }
-        list.end()
+        let Self(Tools { tools, .. }, version) = self;
+        serializer.collect_seq(tools.iter().map(|tool| tool.definition(*version)))
     }
 }
 
