@@ -20,7 +20,7 @@ pub(crate) use self::mcp::{LEGACY, cacheable, calls, completed, mcp, panics, tex
 pub(crate) use self::message::{
     MODERN, Post, call, cancel, cancel_because, chunk, held, initialize, modern, post, request,
 };
-pub(crate) use self::probe::{Outcomes, Probe, note};
+pub(crate) use self::probe::{Outcomes, Probe, note, plain, polite};
 pub(crate) use self::site::{Asked, Live, Site, until};
 
 use std::time::Duration;
