@@ -74,7 +74,7 @@ async fn the_schema_is_that_of_the_arguments_and_no_more() {
         "type": "object",
         "properties": {
             "location": { "type": "string", "description": "City name or zip code" },
-            "daysAhead": { "type": ["integer", "null"], "format": "uint8", "minimum": 1, "maximum": 14 },
+            "daysAhead": { "type": ["integer", "null"], "minimum": 1, "maximum": 14 },
             "units": {
                 "type": "string", "description": "The units", "enum": ["imperial", "metric"], "default": "metric",
             },
@@ -122,7 +122,7 @@ async fn nested_types_stand_where_they_are_used() {
             "inner": inner("Of the field"),
             "maybe": maybe,
             "many": { "type": "array", "items": inner("Of the type") },
-            "b": { "type": "integer", "format": "int64" },
+            "b": { "type": "integer" },
         },
         "required": ["inner", "many", "b"],
     });
@@ -182,7 +182,7 @@ async fn a_type_of_any_object_has_a_schema_of_one() {
 
     assert_eq!(schema_of::<Value>().await["type"], "object");
     assert_eq!(schema_of::<Map<String, Value>>().await["type"], "object");
-    let expected = json!({ "type": "object", "additionalProperties": { "type": "integer", "format": "int64" } });
+    let expected = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
     assert_eq!(schema_of::<HashMap<String, i64>>().await, expected);
     let tagged = schema_of::<Tagged>().await;
     assert_eq!((&tagged["type"], tagged["oneOf"].as_array().unwrap().len()), (&json!("object"), 2));
@@ -307,7 +307,7 @@ async fn an_output_schema_is_listed_and_its_results_are_structured() {
     let definition = listed(tool.clone(), ()).await;
     let expected = json!({
         "type": "object",
-        "properties": { "sum": { "type": "integer", "format": "int64", "description": "Of all" } },
+        "properties": { "sum": { "type": "integer", "description": "Of all" } },
         "required": ["sum"],
     });
     assert_eq!(definition["outputSchema"], expected);

@@ -47,7 +47,9 @@ impl<A: DeserializeOwned, S: Send + Sync> FromRequest<S> for Arguments<A> {
         })?;
         read(arguments).map(Self).map_err(|error| {
             let reason = error.to_string();
-            let reason = shortened(&reason, LONGEST_REASON);
+            // Where in the text it is tells a model nothing.
+            let reason = reason.rsplit_once(" at line ").map_or(&*reason, |(reason, _)| reason);
+            let reason = shortened(reason, LONGEST_REASON);
             let error = McpError::invalid_params(format!("Invalid arguments: {reason}"));
             ExtractRejection::Arguments { error, version: context.version }
         })

@@ -1,9 +1,9 @@
 use axum::Extension;
 use axum::extract::State;
 use http::HeaderMap;
-use schemars::JsonSchema;
 use schemars::generate::{Contract, SchemaSettings};
-use schemars::transform::ReplaceBoolSchemas;
+use schemars::transform::{RecursiveTransform, ReplaceBoolSchemas};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::extract::{Arguments, Cancellation, Client, ExchangeInfo, InputResponses, McpMessage, Notifier};
@@ -98,6 +98,7 @@ fn schema_of<T: JsonSchema>(contract: Contract) -> Map<String, Value> {
         let mut objects = ReplaceBoolSchemas::default();
         objects.skip_additional_properties = true;
         settings.transforms.push(Box::new(objects));
+        settings.transforms.push(Box::new(RecursiveTransform(remove_format_of_numbers)));
     });
     let mut schema = match settings.into_generator().into_root_schema_for::<T>().to_value() {
         Value::Object(schema) => schema,
@@ -109,6 +110,18 @@ fn schema_of<T: JsonSchema>(contract: Contract) -> Map<String, Value> {
         schema.remove("title");
     }
     schema
+}
+
+/// `uint32` and its like are formats of Rust's, not of JSON Schema, and strict clients stumble over them.
+fn remove_format_of_numbers(schema: &mut Schema) {
+    let is_number = |kind: &Value| kind == "integer" || kind == "number";
+    let is_numeric = schema.get("type").is_some_and(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().any(is_number),
+        kind => is_number(kind),
+    });
+    if is_numeric {
+        schema.remove("format");
+    }
 }
 
 /// The schema of what a tool writes.
