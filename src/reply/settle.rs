@@ -14,6 +14,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::answer::{Answer, JSON};
+use super::call_tool_result::ForLegacy;
 use super::completion::Completion;
 use super::later::Later;
 use super::reply::{Holds, Mark};
@@ -44,7 +45,14 @@ impl Settle {
             let Some(response) = self.later(later, parts).await else { return self.failed() };
             (parts, body) = response.into_parts();
         }
-        let mark = parts.extensions.remove::<Mark>();
+        let mut mark = parts.extensions.remove::<Mark>();
+        if let Some(ForLegacy(result)) = parts.extensions.remove()
+            && !self.exchange.version().is_modern()
+        {
+            let mut response = result.into_response();
+            mark = response.extensions_mut().remove();
+            body = response.into_body();
+        }
         if self.exchange.version().is_modern() {
             parts.headers.remove(SESSION_ID);
         }

@@ -23,7 +23,7 @@ use super::methods::Methods;
 use super::server_info::ServerInfo;
 use super::subscriptions::Subscriptions;
 use super::tool::Tool;
-use super::tools::Tools;
+use super::tools::{Listed, Tools};
 use crate::extract::{Context, Subscription};
 use crate::jsonrpc::{Kind, McpError, Message};
 use crate::protocol::ProtocolVersion;
@@ -100,9 +100,7 @@ impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
     /// [`default`](Self::default).
     pub fn new(info: ServerInfo) -> Self {
         let mut router = Self::default();
-        let about = &mut router.edit().about;
-        about.server_info_value = serde_json::to_value(info).unwrap_or_default();
-        about.server_info = about.server_info_value.to_string().into();
+        router.edit().about = About::of(info);
         router
     }
 
@@ -295,7 +293,7 @@ impl<S> Inner<S> {
             "tools/call" if !self.tools.is_empty() => {
                 self.tools.call(message, headers, context.version).map_or_else(Found::answer, Found::Handler)
             }
-            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message)),
+            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message, context.version)),
             _ => match (&self.subscriptions, self.methods.fallback(method)) {
                 (Some(subscriptions), _) if method == "subscriptions/listen" => Found::Listen(subscriptions),
                 (_, Some(endpoint)) => Found::Handler(endpoint),
@@ -311,11 +309,11 @@ impl<S> Inner<S> {
     }
 
     /// MCP, *Tools*, Listing Tools.
-    fn list(&self, message: &Message) -> Result<impl IntoResponse, McpError> {
+    fn list(&self, message: &Message, version: ProtocolVersion) -> Result<impl IntoResponse, McpError> {
         #[derive(Serialize)]
         #[serde(bound = "", rename_all = "camelCase")]
         struct Page<'a, S> {
-            tools: &'a Tools<S>,
+            tools: Listed<'a, S>,
             ttl_ms: u32,
             cache_scope: &'static str,
         }
@@ -327,7 +325,9 @@ impl<S> Inner<S> {
         match message.params_as()? {
             // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
             Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
-            Params { cursor: None } => Ok(Reply(Page { tools: &self.tools, ttl_ms: TTL_MS, cache_scope: "private" })),
+            Params { cursor: None } => {
+                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms: TTL_MS, cache_scope: "private" }))
+            }
         }
     }
 
@@ -377,6 +377,12 @@ impl<S> Found<'_, S> {
 }
 
 impl About {
+    fn of(info: ServerInfo) -> Self {
+        let info = serde_json::to_value(info).unwrap_or_default();
+        let server_info = info.to_string().into();
+        Self { capabilities: Map::new(), instructions: None, server_info, server_info_value: info }
+    }
+
     fn completion(&self, method: &str) -> Completion {
         let is_cacheable = matches!(
             method,
@@ -399,15 +405,10 @@ fn not_allowed() -> impl IntoResponse {
     (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")])
 }
 
-/// A router without a name: one that is to be merged or nested.
+/// A router without a name: one that is to be merged or nested. As a server of its own its name and version are empty.
 impl<S> Default for McpRouter<S> {
     fn default() -> Self {
-        let about = About {
-            capabilities: Map::new(),
-            instructions: None,
-            server_info: ByteString::from_static(""),
-            server_info_value: Value::Null,
-        };
+        let about = About::of(ServerInfo::new("", ""));
         let (methods, tools) = (Methods::default(), Tools::default());
         Self { inner: Arc::new(Inner { about, methods, subscriptions: None, tools }) }
     }
