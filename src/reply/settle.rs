@@ -183,6 +183,12 @@ impl Settle {
     }
 }
 
+/// A handler has made this response with a type of this crate.
+pub(crate) fn is_ours(response: &Response) -> bool {
+    let extensions = response.extensions();
+    extensions.get::<Mark>().is_some() || extensions.get::<Later>().is_some()
+}
+
 /// What is no success is HTTP's business, and passes as it is. Only the body of an [`McpError`] lacks what makes it a
 /// JSON-RPC response, and gets it.
 async fn refused(id: Option<&RequestId>, parts: Parts, body: Body, mark: Option<Mark>) -> Settled {
