@@ -10,7 +10,7 @@ use super::notes::Notes;
 use super::outcome::Outcome;
 use super::running::{Panicked, Running};
 use super::sync::{AtomicBool, Mutex, Ordering, fence, lock, try_lock};
-use crate::jsonrpc::Message;
+use crate::jsonrpc::{Message, RequestId};
 use crate::protocol::ProtocolVersion;
 
 /// One request and all that its end needs, in one allocation, shared by its driver, the table and its handler.
@@ -138,12 +138,19 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Waits until nobody reads notes any more: the client is gone, or has its answer.
-    pub(crate) async fn notes_over(&self) {
+    /// Waits until nobody reads notes any more: the client is gone, or the exchange has ended, and then says how.
+    pub(crate) async fn notes_over(&self) -> Option<Outcome> {
         let notes = self.notes();
-        fence(Ordering::SeqCst);
-        if !self.notes_closed.load(Ordering::Acquire) {
-            notes.over().await;
+        loop {
+            let changed = notes.changed();
+            if let Some(end) = self.end() {
+                return Some(end.outcome);
+            }
+            fence(Ordering::SeqCst);
+            if self.notes_closed.load(Ordering::Acquire) || !notes.is_open() {
+                return None;
+            }
+            changed.await;
         }
     }
 
@@ -154,10 +161,30 @@ impl<T> Exchange<T> {
 
     /// Sends a note, as soon as there is room for it.
     pub(crate) async fn note(&self, note: String) {
-        if self.notes_closed.load(Ordering::Acquire) {
-            return;
+        if !self.notes_closed.load(Ordering::Acquire) {
+            self.send(self.notes().push(note)).await;
         }
-        let mut sent = std::pin::pin!(self.notes().push(note));
+    }
+
+    /// Sends a request to the client in the same way. Then it is answered, or taken back.
+    pub(crate) async fn question(&self, id: RequestId, question: String) {
+        if !self.notes_closed.load(Ordering::Acquire) {
+            self.send(self.notes().push_question(id, question)).await;
+        }
+    }
+
+    /// The client has answered this question.
+    pub(crate) fn question_answered(&self, id: &RequestId) {
+        self.notes().answered(id);
+    }
+
+    /// Nobody waits for the answer to this question any more.
+    pub(crate) fn take_question_back(&self, id: &RequestId) {
+        self.notes().take_back(id);
+    }
+
+    async fn send(&self, sent: impl Future<Output = ()>) {
+        let mut sent = std::pin::pin!(sent);
         std::future::poll_fn(|cx| {
             let polled = sent.as_mut().poll(cx);
             self.wake_driver();
@@ -210,6 +237,10 @@ impl<T> Exchange<T> {
         // Who takes the token has asked before it looks for the end, and both are under the lock: none is missed.
         if self.is_asked() {
             self.fired.notify_waiters();
+        }
+        // The same goes for who waits for the end of the notes, and has made them before.
+        if let Some(notes) = self.notes.get() {
+            notes.tell_changed();
         }
     }
 
