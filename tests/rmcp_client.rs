@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use mcp_layer::{
-    Arguments, CallToolResult, Cancellation, Change, Client, ExchangeInfo, InputRequired, InputResponses, McpError,
+    Arguments, CallToolResult, Cancellation, Change, Client, ClientError, ExchangeInfo, InputRequired, InputResponses,
     McpLayer, McpMessage, McpRouter, McpServerBuilder, Notifier, Outcome, ProtocolVersion, Reply, ServerInfo,
     Subscriptions, Tool,
 };
@@ -135,7 +135,7 @@ async fn obey(
 }
 
 /// Asks as the client's version wants to be asked.
-async fn greet(info: ExchangeInfo, client: Client, responses: InputResponses) -> Result<Response, McpError> {
+async fn greet(info: ExchangeInfo, client: Client, responses: InputResponses) -> Result<Response, ClientError> {
     let answer = match responses.get("name") {
         Some(answer) => answer.clone(),
         None if info.version().is_modern() => {
