@@ -123,7 +123,7 @@ async fn forward(exchange: &Call, begin: [Bytes; 2], mut rest: Body) {
             }
         }
     };
-    select(pin!(all), pin!(exchange.notes_over())).await;
+    select(pin!(all), pin!(exchange.departed())).await;
 }
 
 fn is_cancelled(completion: &Completion<Settled>) -> bool {

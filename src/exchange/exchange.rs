@@ -11,7 +11,7 @@ use super::notes::Notes;
 use super::outcome::Outcome;
 use super::running::{Panicked, Running};
 use super::sync::{AtomicBool, Mutex, Ordering, fence, lock, try_lock};
-use crate::jsonrpc::Message;
+use crate::jsonrpc::{Message, RequestId};
 use crate::protocol::ProtocolVersion;
 
 /// One request and all that its end needs, in one allocation, shared by its driver, the table and its handler.
@@ -139,13 +139,32 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Waits until nobody reads notes any more: the client is gone, or has its answer.
-    pub(crate) async fn notes_over(&self) {
+    /// Waits until nobody reads notes any more: the client is gone, or the exchange has ended, and then says how.
+    pub(crate) async fn notes_over(&self) -> Option<Outcome> {
+        let is_over = || self.are_notes_closed().then_some(None);
+        self.when(|| self.end().map(|end| Some(end.outcome)).or_else(is_over)).await
+    }
+
+    /// Waits until the client is gone.
+    pub(crate) async fn departed(&self) {
+        self.when(|| self.are_notes_closed().then_some(())).await;
+    }
+
+    /// Waits until there is something to see. Whoever changes something about the notes, or the end, wakes it.
+    async fn when<R>(&self, look: impl Fn() -> Option<R>) -> R {
         let notes = self.notes();
-        fence(Ordering::SeqCst);
-        if !self.notes_closed.load(Ordering::Acquire) {
-            notes.over().await;
+        loop {
+            let changed = notes.changed();
+            if let Some(seen) = look() {
+                return seen;
+            }
+            changed.await;
         }
+    }
+
+    fn are_notes_closed(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.notes_closed.load(Ordering::Acquire) || !self.notes().is_open()
     }
 
     /// A note waits, so the reply must be a stream.
@@ -155,10 +174,30 @@ impl<T> Exchange<T> {
 
     /// Sends a note, as soon as there is room for it.
     pub(crate) async fn note(&self, note: String) {
-        if self.notes_closed.load(Ordering::Acquire) {
-            return;
+        if !self.notes_closed.load(Ordering::Acquire) {
+            self.send(self.notes().push(note)).await;
         }
-        let mut sent = std::pin::pin!(self.notes().push(note));
+    }
+
+    /// Sends a request to the client in the same way. Then it is answered, or taken back.
+    pub(crate) async fn question(&self, id: RequestId, question: String) {
+        if !self.notes_closed.load(Ordering::Acquire) {
+            self.send(self.notes().push_question(id, question)).await;
+        }
+    }
+
+    /// The client has answered this question.
+    pub(crate) fn question_answered(&self, id: &RequestId) {
+        self.notes().answered(id);
+    }
+
+    /// Nobody waits for the answer to this question any more.
+    pub(crate) fn take_question_back(&self, id: &RequestId) {
+        self.notes().take_back(id);
+    }
+
+    async fn send(&self, sent: impl Future<Output = ()>) {
+        let mut sent = std::pin::pin!(sent);
         std::future::poll_fn(|cx| {
             let polled = sent.as_mut().poll(cx);
             self.wake_driver();
@@ -218,6 +257,10 @@ impl<T> Exchange<T> {
         // Who takes the token has asked before it looks for the end, and both are under the lock: none is missed.
         if self.is_asked() {
             self.fired.notify_waiters();
+        }
+        // The same goes for who waits for the end of the notes, and has made them before.
+        if let Some(notes) = self.notes.get() {
+            notes.tell_changed();
         }
     }
 

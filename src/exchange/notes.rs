@@ -3,8 +3,10 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::sync::{Mutex, MutexGuard, lock};
+use crate::jsonrpc::RequestId;
 
 /// How many notes wait for a client that reads slowly.
 const MOST: usize = 64;
@@ -21,11 +23,24 @@ pub(crate) struct Notes {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<Piece>,
+    /// Questions that the client has read, and not answered.
+    asked: Vec<RequestId>,
+    queue: VecDeque<Note>,
     /// What does not fit any more, and may be replaced: progress.
     newest: Option<String>,
     phase: Phase,
     reader: Option<Waker>,
+}
+
+#[derive(Debug)]
+enum Note {
+    Message(String),
+    /// Bytes of a service's own stream.
+    Passing(Bytes),
+    /// A request to the client. As long as it waits here, the client does not know of it.
+    Question(RequestId, String),
+    /// Tells the client that nobody waits for its response any more: it is sent whatever becomes of the others.
+    TakenBack(String),
 }
 
 /// What goes to the body.
@@ -50,32 +65,37 @@ enum Phase {
 impl Notes {
     /// Adds a note, as soon as there is room for it. After the end it goes nowhere.
     pub(crate) async fn push(&self, note: String) {
-        self.push_piece(Piece::Message(note)).await;
+        self.push_one(Note::Message(note)).await;
     }
 
-    /// Adds a piece of a service's own stream, as soon as there is room for it.
+    /// Adds a piece of a service's own stream, in the same way.
     pub(super) async fn pass(&self, bytes: Bytes) {
-        self.push_piece(Piece::Passing(bytes)).await;
+        self.push_one(Note::Passing(bytes)).await;
     }
 
-    async fn push_piece(&self, piece: Piece) {
-        let mut piece = Some(piece);
+    /// Adds a request to the client in the same way.
+    pub(super) async fn push_question(&self, id: RequestId, question: String) {
+        self.push_one(Note::Question(id, question)).await;
+    }
+
+    async fn push_one(&self, note: Note) {
+        let mut note = Some(note);
         loop {
-            let room = self.room.notified();
-            if self.try_push(&mut piece) {
+            let room = self.changed();
+            if self.try_push(&mut note) {
                 return;
             }
             room.await;
         }
     }
 
-    fn try_push(&self, piece: &mut Option<Piece>) -> bool {
+    fn try_push(&self, note: &mut Option<Note>) -> bool {
         let mut state = lock(&self.state);
-        if matches!(state.phase, Phase::Open) {
+        if state.is_open() {
             if !state.has_room() {
                 return false;
             }
-            state.queue.extend(piece.take());
+            state.queue.extend(note.take());
             wake_reader(state);
         }
         true
@@ -84,9 +104,9 @@ impl Notes {
     /// Adds a note that the next one of its kind may replace, if it has to wait.
     pub(crate) fn push_newest(&self, note: String) {
         let mut state = lock(&self.state);
-        if matches!(state.phase, Phase::Open) {
+        if state.is_open() {
             if state.queue.len() < MOST {
-                state.queue.push_back(Piece::Message(note));
+                state.queue.push_back(Note::Message(note));
             } else {
                 state.newest = Some(note);
             }
@@ -94,49 +114,75 @@ impl Notes {
         }
     }
 
+    /// The client has answered this question.
+    pub(super) fn answered(&self, id: &RequestId) {
+        lock(&self.state).asked.retain(|other| other != id);
+    }
+
+    /// Nobody waits for the answer to this question any more. The client is told, unless it does not know of it yet.
+    pub(super) fn take_back(&self, id: &RequestId) {
+        let mut state = lock(&self.state);
+        if let Some(at) = state.asked.iter().position(|other| other == id) {
+            state.asked.swap_remove(at);
+            // There may be no room. But each has been read, so they are no more than what asks.
+            state.queue.push_back(Note::taken_back(id));
+            wake_reader(state);
+        } else if let Some(at) = state.queue.iter().position(|note| note.asks(id)) {
+            state.queue.remove(at);
+            state.let_newest_in();
+            drop(state);
+            self.tell_changed();
+        }
+    }
+
     /// Some note waits to be sent.
     pub(crate) fn is_waiting(&self) -> bool {
         let state = lock(&self.state);
-        matches!(state.phase, Phase::Open) && !state.queue.is_empty()
+        state.is_open() && !state.queue.is_empty()
+    }
+
+    /// Notes are taken.
+    pub(super) fn is_open(&self) -> bool {
+        lock(&self.state).is_open()
     }
 
     /// Nobody reads any more: what is sent from now on goes nowhere.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
-        state.queue = VecDeque::new();
-        state.newest = None;
-        state.phase = Phase::Closed;
+        *state = State { phase: Phase::Closed, reader: state.reader.take(), ..State::default() };
         drop(state);
-        self.room.notify_waiters();
+        self.tell_changed();
     }
 
-    /// Waits until no note is taken any more.
-    pub(super) async fn over(&self) {
-        loop {
-            let room = self.room.notified();
-            if !matches!(lock(&self.state).phase, Phase::Open) {
-                return;
-            }
-            room.await;
-        }
+    /// Waits for room, or for an end, from the call on.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.room.notified()
+    }
+
+    /// Lets those look again who wait.
+    pub(super) fn tell_changed(&self) {
+        self.room.notify_waiters();
     }
 
     /// Ends the stream with these events, the answer last, behind the notes that wait if `keeps_notes`.
     pub(crate) fn finish(&self, last: impl IntoIterator<Item = String>, keeps_notes: bool) {
         let mut state = lock(&self.state);
-        if matches!(state.phase, Phase::Open) {
-            if keeps_notes {
-                let waiting = state.newest.take();
-                state.queue.extend(waiting.map(Piece::Message));
-            } else {
-                state.queue.clear();
-                state.newest = None;
-            }
-            state.queue.extend(last.into_iter().map(Piece::Message));
+        if state.is_open() {
+            let newest = state.newest.take();
+            state.queue.extend(newest.map(Note::Message));
+            state.queue.retain(|note| match note {
+                Note::Message(_) | Note::Passing(_) => keeps_notes,
+                // Nobody would wait for its answer.
+                Note::Question(..) => false,
+                Note::TakenBack(_) => true,
+            });
+            let asked = std::mem::take(&mut state.asked);
+            state.queue.extend(asked.iter().map(Note::taken_back));
+            state.queue.extend(last.into_iter().map(Note::Message));
             state.phase = Phase::Answered;
             wake_reader(state);
         }
-        self.room.notify_waiters();
+        self.tell_changed();
     }
 
     /// The next message of the stream; `None` at its end.
@@ -144,11 +190,18 @@ impl Notes {
         let mut state = lock(&self.state);
         if let Some(note) = state.queue.pop_front() {
             // Progress that had to wait is older than what waits for room.
-            let waiting = state.newest.take();
-            state.queue.extend(waiting.map(Piece::Message));
+            state.let_newest_in();
+            let piece = match note {
+                Note::Message(message) | Note::TakenBack(message) => Piece::Message(message),
+                Note::Passing(bytes) => Piece::Passing(bytes),
+                Note::Question(id, message) => {
+                    state.asked.push(id);
+                    Piece::Message(message)
+                }
+            };
             drop(state);
-            self.room.notify_waiters();
-            return Poll::Ready(Some(note));
+            self.tell_changed();
+            return Poll::Ready(Some(piece));
         }
         match state.phase {
             Phase::Answered | Phase::Closed => Poll::Ready(None),
@@ -164,10 +217,33 @@ impl Notes {
 }
 
 impl State {
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
     fn has_room(&self) -> bool {
         // A service's own events may be large.
-        let passing = |piece: &Piece| if let Piece::Passing(bytes) = piece { bytes.len() } else { 0 };
+        let passing = |note: &Note| if let Note::Passing(bytes) = note { bytes.len() } else { 0 };
         self.queue.len() < MOST && self.queue.iter().map(passing).sum::<usize>() < MOST_PASSING
+    }
+
+    fn let_newest_in(&mut self) {
+        if self.queue.len() < MOST {
+            let newest = self.newest.take();
+            self.queue.extend(newest.map(Note::Message));
+        }
+    }
+}
+
+impl Note {
+    fn taken_back(id: &RequestId) -> Self {
+        let params = serde_json::json!({ "requestId": id });
+        let message = serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        Self::TakenBack(message.to_string())
+    }
+
+    fn asks(&self, id: &RequestId) -> bool {
+        matches!(self, Self::Question(other, _) if other == id)
     }
 }
 
@@ -254,5 +330,37 @@ mod tests {
         }
         notes.finish(Some("answer".into()), true);
         assert_eq!(next(&notes), Poll::Ready(None));
+    }
+
+    #[tokio::test]
+    async fn a_question_is_taken_back_if_it_was_read() {
+        let notes = Notes::default();
+        for id in 0..4 {
+            notes.push_question(id.into(), id.to_string()).await;
+        }
+        assert_eq!([next(&notes), next(&notes)], ["0", "1"].map(|id| Poll::Ready(Some(id.into()))));
+        notes.answered(&0.into());
+        for id in [0, 1, 2, 1, 2] {
+            notes.take_back(&id.into());
+        }
+        let taken_back = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+        assert_eq!(all(&notes), ["3", taken_back]);
+    }
+
+    #[tokio::test]
+    async fn an_end_takes_all_questions_back() {
+        for keeps_notes in [true, false] {
+            let notes = Notes::default();
+            for id in 0..3 {
+                notes.push_question(id.into(), id.to_string()).await;
+            }
+            assert_eq!([next(&notes), next(&notes)], ["0", "1"].map(|id| Poll::Ready(Some(id.into()))));
+            notes.take_back(&0.into());
+            notes.finish(Some("answer".into()), keeps_notes);
+            notes.take_back(&1.into());
+            let of =
+                |id| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+            assert_eq!(all(&notes), [of(0), of(1), "answer".to_owned()]);
+        }
     }
 }

@@ -10,7 +10,9 @@ use futures_util::future::{Either, select};
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::context::{Call, Context};
@@ -79,9 +81,9 @@ struct Modern {
 pub enum ClientError {
     /// It answered with an error.
     Answered(McpError),
-    /// The exchange has ended: it was cancelled, say.
+    /// The exchange has ended: it was cancelled, say, or its handler has replied and left a task behind that asks.
     Ended(Outcome),
-    /// It has left, and cannot be asked any more.
+    /// It has left, and cannot be asked any more, though the exchange goes on.
     Gone,
     /// It is a modern client, which is to send its request again. Return this.
     InputRequired(InputRequired),
@@ -89,7 +91,7 @@ pub enum ClientError {
     Invalid(String),
     /// It has not answered in time.
     TimedOut,
-    /// It cannot be asked: it accepts no event stream, or its message is no request that is parked. Or it is a modern client,
+    /// It cannot be asked: it accepts no event stream, or its message is no request, or `initialize`. Or it is a modern client,
     /// and was asked by [`request`](Client::request).
     Unsupported,
 }
@@ -150,29 +152,37 @@ impl Client {
         method: &str,
         params: impl Serialize + Send,
     ) -> Result<R, ClientError> {
+        // Where nobody can be asked, a handler that tries again and again would never let its exchange be ended.
+        consume_budget().await;
         let exchange = self.exchange.as_ref().ok_or(ClientError::Unsupported)?;
+        if let Some(end) = exchange.end() {
+            return Err(ClientError::Ended(end.outcome));
+        }
         let question = exchange.in_flight().questions().ask(exchange.key().caller).map_err(|error| {
             tracing::error!(%error, "a request to a client has no id");
             ClientError::Invalid("Internal error".to_owned())
         })?;
+        let invalid = |error: serde_json::Error| ClientError::Invalid(error.to_string());
+        let params = to_raw_value(&params).map_err(invalid)?;
+        // JSON-RPC has no params that are null.
+        let params = Some(&*params).filter(|params| params.get() != "null");
         let message = Request { jsonrpc: "2.0", id: question.id(), method, params };
-        let message =
-            serde_json::to_vec(&message).map(one_line).map_err(|error| ClientError::Invalid(error.to_string()))?;
+        let message = serde_json::to_vec(&message).map(one_line).map_err(invalid)?;
         let mut asked = Asked { exchange, question, is_answered: false };
-        let answer = timeout(self.timeout, asked.answer(message)).await.map_err(|_| ClientError::TimedOut)??;
-        match answer {
-            Ok(result) => serde_json::from_str(&result).map_err(|error| ClientError::Invalid(error.to_string())),
+        match timeout(self.timeout, asked.answer(message)).await.map_err(|_| ClientError::TimedOut)?? {
+            Ok(result) => serde_json::from_str(&result).map_err(invalid),
             Err(error) => Err(ClientError::answered(&error)),
         }
     }
 }
 
 #[derive(Serialize)]
-struct Request<'a, P> {
+struct Request<'a> {
     jsonrpc: &'static str,
     id: &'a RequestId,
     method: &'a str,
-    params: P,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a RawValue>,
 }
 
 /// A question on the stream of its call. Dropped before the answer, it is taken back.
@@ -186,7 +196,7 @@ impl Asked<'_> {
     async fn answer(&mut self, message: String) -> Result<Answered, ClientError> {
         let Self { exchange, question, is_answered } = self;
         let answered = async {
-            exchange.note(message).await;
+            exchange.question(question.id().clone(), message).await;
             question.answered().await
         };
         match select(pin!(answered), pin!(exchange.notes_over())).await {
@@ -194,20 +204,19 @@ impl Asked<'_> {
                 *is_answered = true;
                 Ok(answered)
             }
-            Either::Right(((), _)) => Err(match exchange.end() {
-                Some(end) if end.outcome != Outcome::Replied => ClientError::Ended(end.outcome),
-                _ => ClientError::Gone,
-            }),
+            Either::Right((Some(outcome), _)) => Err(ClientError::Ended(outcome)),
+            Either::Right((None, _)) => Err(ClientError::Gone),
         }
     }
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            let params = json!({ "requestId": self.question.id() });
-            let taken_back = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
-            self.exchange.note_newest(taken_back.to_string());
+        let id = self.question.id();
+        if self.is_answered {
+            self.exchange.question_answered(id);
+        } else {
+            self.exchange.take_question_back(id);
         }
     }
 }

@@ -10,13 +10,13 @@ use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use bytestring::ByteString;
 use http::header::ALLOW;
 use http::{HeaderMap, Method, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tower::Service;
 
+use super::about::About;
 use super::capabilities::Features;
 use super::endpoint::{BoxFuture, Endpoint};
 use super::methods::Methods;
@@ -27,7 +27,7 @@ use super::tools::{Listed, Tools};
 use crate::extract::{Context, Subscription};
 use crate::jsonrpc::{Kind, McpError, Message};
 use crate::protocol::ProtocolVersion;
-use crate::reply::{Completion, Reply};
+use crate::reply::Reply;
 
 /// How long clients may keep what this router itself says of the server.
 const TTL_MS: u32 = 60_000;
@@ -39,6 +39,7 @@ const TTL_MS: u32 = 60_000;
 ///   methods tell of; declare others with [`capability`](Self::capability).
 /// - `ping` (legacy).
 /// - `tools/list` and `tools/call`, if there are [tools](Self::tool).
+/// - `subscriptions/listen` (modern), if there are [subscriptions](Self::subscriptions).
 ///
 /// Other requests are answered by the error -32601, with HTTP status 404 for modern versions; so are those for methods
 /// that MCP has, but not in the version of the request. Notifications and responses that nobody handles are accepted (202).
@@ -83,16 +84,6 @@ struct Inner<S> {
     methods: Methods<S>,
     subscriptions: Option<Subscriptions>,
     tools: Tools<S>,
-}
-
-/// What the server says of itself.
-#[derive(Clone, Debug)]
-struct About {
-    capabilities: Map<String, Value>,
-    instructions: Option<String>,
-    /// As JSON.
-    server_info: ByteString,
-    server_info_value: Value,
 }
 
 impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
@@ -373,27 +364,6 @@ enum Found<'a, S> {
 impl<S> Found<'_, S> {
     fn answer(answer: impl IntoResponse) -> Self {
         Self::Answer(answer.into_response())
-    }
-}
-
-impl About {
-    fn of(info: ServerInfo) -> Self {
-        let info = serde_json::to_value(info).unwrap_or_default();
-        let server_info = info.to_string().into();
-        Self { capabilities: Map::new(), instructions: None, server_info, server_info_value: info }
-    }
-
-    fn completion(&self, method: &str) -> Completion {
-        let is_cacheable = matches!(
-            method,
-            "prompts/list"
-                | "resources/list"
-                | "resources/read"
-                | "resources/templates/list"
-                | "server/discover"
-                | "tools/list"
-        );
-        Completion { is_cacheable, server_info: self.server_info.clone() }
     }
 }
 

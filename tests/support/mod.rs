@@ -3,6 +3,7 @@
 #![allow(unused_imports, reason = "as above")]
 
 mod answer;
+pub(crate) mod asker;
 mod client;
 mod era;
 mod events;
