@@ -4,13 +4,14 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::RequestId;
+use crate::jsonrpc::{McpError, Message, RequestId};
 use crate::protocol::SUBSCRIPTION_ID;
-use crate::reply::Reply;
+use crate::reply::{Reply, closing};
 
 /// A `subscriptions/listen` request (2026-07-28, *Subscriptions*): the client wants to hear of changes for as long as it
 /// keeps the stream open.
@@ -36,7 +37,7 @@ use crate::reply::Reply;
 /// #       if true { break }
 ///         stream.send(&Change::ToolsListChanged).await;
 ///     }
-///     stream.close()
+///     stream.close().await
 /// }
 /// # let _: axum::routing::MethodRouter = axum::routing::post(listen);
 /// ```
@@ -115,10 +116,10 @@ impl SubscriptionStream {
         &self.honoured
     }
 
-    /// The result that closes the stream in order, where the server ends it by itself.
-    #[must_use]
-    pub fn close(self) -> Reply<Value> {
-        Reply(json!({ "_meta": { SUBSCRIPTION_ID: self.exchange.key().id } }))
+    /// Tells the client that the server ends the stream, and gives the result that closes it in order.
+    pub async fn close(self) -> Reply<Value> {
+        self.exchange.note(closing(&self.exchange.key().id)).await;
+        Reply(json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID: self.exchange.key().id } }))
     }
 
     fn note_of(&self, change: &Change) -> String {
@@ -174,20 +175,31 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+fn requested(request: &Message) -> Result<SubscriptionFilter, McpError> {
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        notifications: &'a RawValue,
+    }
+
+    let Params { notifications } = request.params_as()?;
+    // An array could be read as one, too.
+    if !notifications.get().starts_with('{') {
+        return Err(McpError::invalid_params("Invalid params: `notifications` is no object"));
+    }
+    let filter = serde_json::from_str(notifications.get());
+    filter.map_err(|error| McpError::invalid_params(format!("Invalid params: {error}")))
+}
+
 /// A filter that is none is answered by the error -32602; a client that accepts no event stream gets 406.
 impl<S: Send + Sync> FromRequestParts<S> for Subscription {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        #[derive(Deserialize)]
-        struct Params {
-            notifications: SubscriptionFilter,
-        }
-
         let context = Context::of(&parts.extensions)?;
         let exchange = context.subject.exchange().filter(|_| context.streams).ok_or(ExtractRejection::NoStream)?;
-        let Params { notifications } = exchange.request().params_as().map_err(ExtractRejection::Params)?;
-        Ok(Self { exchange: Arc::clone(exchange), requested: notifications })
+        let requested = requested(exchange.request()).map_err(ExtractRejection::Params)?;
+        Ok(Self { exchange: Arc::clone(exchange), requested })
     }
 }
 

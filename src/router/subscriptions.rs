@@ -67,7 +67,7 @@ impl Subscriptions {
                         stream.send(&change).await;
                     }
                 }
-                Err(RecvError::Closed) => return stream.close(),
+                Err(RecvError::Closed) => return stream.close().await,
             }
         }
     }
