@@ -7,10 +7,9 @@ use tokio::runtime::Handle;
 
 use crate::body::{ReplyStream, passing};
 use crate::exchange::{Completion, End, Guard, Outcome};
-use crate::extract::Call;
+use crate::extract::{Call, subscription_cancelled};
 use crate::inbound::Accepts;
-use crate::jsonrpc::{McpError, RequestId};
-use crate::protocol::SUBSCRIPTION_ID;
+use crate::jsonrpc::McpError;
 use crate::reply::{Answer, CancelledStream, Settled, event_stream, merge};
 use crate::server::Shared;
 
@@ -41,7 +40,7 @@ pub(crate) fn completed(
         Completion::Replied(Ok(settled)) => settled.head().cloned(),
         _ => None,
     };
-    let keeps_notes = matches!(completion, Completion::Replied(_));
+    let keeps_notes = keeps_notes(&completion, exchange);
     exchange.notes().finish(last_events(completion, exchange, shared), keeps_notes);
     let mut response = reply_stream(exchange, shared);
     if let Some(own) = own {
@@ -62,7 +61,7 @@ pub(crate) fn stream(guard: Guard<Settled>, shared: &Arc<Shared>) -> Response {
     let shared = Arc::clone(shared);
     runtime.spawn(async move {
         let completion = guard.drive_in_background().await;
-        let keeps_notes = matches!(completion, Completion::Replied(_));
+        let keeps_notes = keeps_notes(&completion, &exchange);
         let is_silent = shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion);
         let last = if is_silent { Vec::new() } else { last_events(completion, &exchange, &shared) };
         exchange.notes().finish(last, keeps_notes);
@@ -78,6 +77,15 @@ fn reply_stream(exchange: &Arc<Call>, shared: &Shared) -> Response {
     event_stream(ReplyStream::new(Arc::clone(exchange), shared.streaming.keep_alive))
 }
 
+/// The notes that wait come before the answer. A subscription that is closed in order sends what it has: its first message
+/// must be the acknowledgement.
+fn keeps_notes(completion: &Completion<Settled>, exchange: &Call) -> bool {
+    match completion {
+        Completion::Replied(_) => true,
+        Completion::Ended(end) => end.outcome == Outcome::ShutDown && exchange.is_subscription(),
+    }
+}
+
 /// The last events of a stream: the answer.
 fn last_events(completion: Completion<Settled>, exchange: &Call, shared: &Shared) -> Vec<String> {
     let id = &exchange.key().id;
@@ -86,16 +94,10 @@ fn last_events(completion: Completion<Settled>, exchange: &Call, shared: &Shared
         // 2026-07-28 has two pages on how a server ends a subscription. *Cancellation* wants the first event,
         // *Subscriptions* the second.
         Completion::Ended(End { outcome: Outcome::ShutDown, .. }) if exchange.is_subscription() => {
-            vec![cancelled(id), Answer::subscription_closed(id).into_line()]
+            vec![subscription_cancelled(id), Answer::subscription_closed(id).into_line()]
         }
         completion => vec![answer(&completion, exchange, shared).into_line()],
     }
-}
-
-/// The notification by which a server ends a subscription.
-fn cancelled(id: &RequestId) -> String {
-    let params = serde_json::json!({ "requestId": id, "_meta": { SUBSCRIPTION_ID: id } });
-    serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()
 }
 
 /// The answer that the layer gives where the handler gave none.

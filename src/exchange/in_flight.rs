@@ -17,7 +17,6 @@ use super::questions::Questions;
 use super::running::Running;
 use super::table::{Slots, Table};
 use super::unanswered::Unanswered;
-use crate::protocol::ProtocolVersion;
 
 /// Handlers that may use their grace time at once; of more, the newest is dropped without it.
 const MOST_IN_GRACE: usize = 1_024;
@@ -274,7 +273,12 @@ impl<T: Send + 'static> InFlight<T> {
         self.detached.spawn(async move { drop(guard.drive_in_background().await) });
     }
 
-    pub(super) fn departure(&self, version: ProtocolVersion) -> Departure {
+    pub(super) fn departure(&self, exchange: &Exchange<T>) -> Departure {
+        let version = exchange.version();
+        // Nobody else could hear of anything by it, and it has no deadline: it would stay for ever.
+        if version.is_modern() && exchange.is_subscription() {
+            return Departure::Cancel;
+        }
         self.options.departure(version)
     }
 
@@ -285,7 +289,7 @@ impl<T: Send + 'static> InFlight<T> {
     /// The client of a stream is gone.
     pub(crate) fn depart(&self, exchange: &Arc<Exchange<T>>) {
         exchange.close_notes();
-        if self.departure(exchange.version()) == Departure::Cancel {
+        if self.departure(exchange) == Departure::Cancel {
             self.end(exchange, Outcome::Disconnected);
         }
     }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::RequestId;
+use crate::jsonrpc::{McpError, RequestId};
 use crate::protocol::SUBSCRIPTION_ID;
 use crate::reply::Reply;
 
@@ -115,10 +116,13 @@ impl SubscriptionStream {
         &self.honoured
     }
 
-    /// The result that closes the stream in order, where the server ends it by itself.
+    /// Tells the client that this is the end, and gives the result that closes the stream in order, where the server ends it
+    /// by itself: return it.
     #[must_use]
     pub fn close(self) -> Reply<Value> {
-        Reply(json!({ "_meta": { SUBSCRIPTION_ID: self.exchange.key().id } }))
+        let id = &self.exchange.key().id;
+        self.exchange.note_cancelled(cancelled(id));
+        Reply(json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID: id } }))
     }
 
     fn note_of(&self, change: &Change) -> String {
@@ -169,6 +173,11 @@ fn note(id: &RequestId, name: &str, mut params: Value) -> String {
     json!({ "jsonrpc": "2.0", "method": format!("notifications/{name}"), "params": params }).to_string()
 }
 
+/// The notification by which a server ends a subscription (2026-07-28, *Cancellation*).
+pub(crate) fn cancelled(id: &RequestId) -> String {
+    note(id, "cancelled", json!({ "requestId": id }))
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 fn is_false(flag: &bool) -> bool {
     !flag
@@ -180,14 +189,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Subscription {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
         #[derive(Deserialize)]
-        struct Params {
-            notifications: SubscriptionFilter,
+        struct Params<'a> {
+            #[serde(borrow)]
+            notifications: &'a RawValue,
         }
 
         let context = Context::of(&parts.extensions)?;
         let exchange = context.subject.exchange().filter(|_| context.streams).ok_or(ExtractRejection::NoStream)?;
         let Params { notifications } = exchange.request().params_as().map_err(ExtractRejection::Params)?;
-        Ok(Self { exchange: Arc::clone(exchange), requested: notifications })
+        // serde would read an array too.
+        if !notifications.get().starts_with('{') {
+            let error = McpError::invalid_params("Invalid params: `notifications` is no object");
+            return Err(ExtractRejection::Params(error));
+        }
+        let requested = serde_json::from_str(notifications.get())
+            .map_err(|error| ExtractRejection::Params(McpError::invalid_params(format!("Invalid params: {error}"))))?;
+        Ok(Self { exchange: Arc::clone(exchange), requested })
     }
 }
 
