@@ -649,8 +649,7 @@ fn subscriptions_leave_nothing() {
                 }
                 nothing_is_left(&place, tasks).await;
             }
-            // What the last changes were is kept.
-            no_more(before, if ends == "slow" { 16 * 1_024 } else { 1_024 }, ends);
+            no_more(before, 1_024, ends);
         }
     });
 }
