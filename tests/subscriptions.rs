@@ -6,7 +6,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -19,7 +19,7 @@ use mcp_layer::{
     Subscription, SubscriptionFilter, Subscriptions, Tool,
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
@@ -837,6 +837,33 @@ async fn more_changes_than_wait_at_once_wait_for_the_client() {
         assert_eq!(read(&mut events).await, note_of(&json!(1), &updated("a:b")));
     }
     ends_in_order(events, &json!(1), &closed(&json!(1))).await;
+}
+
+/// A handler without any other wait must still let others run, or nothing could end it.
+#[tokio::test]
+async fn to_send_what_nobody_hears_of_gives_way_to_others() {
+    let (begins, others) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let handler = {
+        let (begins, others) = (Arc::clone(&begins), Arc::clone(&others));
+        async move |subscription: Subscription| {
+            let stream = subscription.acknowledge(SubscriptionFilter::default()).await;
+            begins.notify_one();
+            let mut tries = 0;
+            while !others.load(Ordering::SeqCst) && tries < 100_000 {
+                stream.send(&Change::ToolsListChanged).await;
+                tries += 1;
+            }
+            Reply(json!(tries < 100_000))
+        }
+    };
+    let site = Site::over(on_post(handler));
+    tokio::spawn(async move {
+        begins.notified().await;
+        others.store(true, Ordering::SeqCst);
+    });
+    let mut events = site.open(&listens("1", &json!({}))).await;
+    read(&mut events).await;
+    events.ends_with_result("1", &json!(true)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::task::coop::consume_budget;
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
@@ -111,6 +112,8 @@ impl Subscription {
 impl SubscriptionStream {
     /// Tells the client of a change, if it wants to hear of it. Waits while 64 of them wait for the client to read.
     pub async fn send(&self, change: &Change) {
+        // Where nobody has to wait, a handler that does nothing else would never let its exchange be ended.
+        consume_budget().await;
         if self.honoured.has(change) {
             self.exchange.note(self.note_of(change)).await;
         }
