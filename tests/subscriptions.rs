@@ -691,6 +691,44 @@ async fn a_shutdown_waits_for_no_slow_reader() {
     unread.ends_with_result("1", &closed(&json!(1))).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_that_meets_a_shutdown_is_closed_or_refused() {
+    let (mut closed_ones, mut refused) = (0, 0);
+    for turn in 0..100 {
+        let (site, _subscriptions) = site();
+        let site = Arc::new(site);
+        let mut listening = JoinSet::new();
+        for id in 0..40 {
+            let site = Arc::clone(&site);
+            listening.spawn(async move {
+                for _ in 0..id * 10 {
+                    std::hint::spin_loop();
+                }
+                let answer = site.ask(&listens("1", &to_all())).await;
+                if answer.status == 503 {
+                    answer.error(503, INTERNAL_ERROR, "1");
+                    return false;
+                }
+                if answer.header("content-type") == Some("application/json") {
+                    assert_eq!(answer.result("1"), closed(&json!(1)));
+                    return true;
+                }
+                let messages: Vec<_> = answer.text().trim_end().split("\n\n").map(read_event).collect();
+                let result = json!({ "jsonrpc": "2.0", "id": 1, "result": closed(&json!(1)) });
+                assert_eq!(messages, [acknowledged(&json!(1), &to_all()), cancelled(&json!(1)), result]);
+                true
+            });
+        }
+        until(|| site.server.parked() >= turn % 30).await;
+        timeout(BOUND, site.server.shutdown(BOUND)).await.expect("nothing is left");
+        for is_closed in timeout(BOUND, listening.join_all()).await.expect("all have an answer") {
+            *(if is_closed { &mut closed_ones } else { &mut refused }) += 1;
+        }
+        assert_eq!(site.server.parked(), 0);
+    }
+    assert!(closed_ones > 0 && refused > 0, "no race: {closed_ones} closed, {refused} refused");
+}
+
 #[tokio::test]
 async fn it_is_declared_to_those_who_can_listen() {
     let capabilities = async |site: &Site, era: Era| {
