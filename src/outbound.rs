@@ -7,10 +7,10 @@ use tokio::runtime::Handle;
 
 use crate::body::{ReplyStream, passing};
 use crate::exchange::{Completion, End, Guard, Outcome};
-use crate::extract::{Call, subscription_cancelled};
+use crate::extract::Call;
 use crate::inbound::Accepts;
 use crate::jsonrpc::McpError;
-use crate::reply::{Answer, CancelledStream, Settled, event_stream, merge};
+use crate::reply::{Answer, CancelledStream, Settled, closing, event_stream, merge};
 use crate::server::Shared;
 
 /// The response to an exchange that ended before its reply was a stream.
@@ -69,21 +69,18 @@ pub(crate) fn stream(guard: Guard<Settled>, shared: &Arc<Shared>) -> Response {
     response
 }
 
+/// What waits is sent before the last events. A subscription that ends in order begins with what acknowledges it.
+fn keeps_notes(completion: &Completion<Settled>, exchange: &Call) -> bool {
+    let is_shut_down = matches!(completion, Completion::Ended(end) if end.outcome == Outcome::ShutDown);
+    matches!(completion, Completion::Replied(_)) || (is_shut_down && exchange.is_subscription())
+}
+
 fn is_cancelled(completion: &Completion<Settled>) -> bool {
     matches!(completion, Completion::Ended(end) if end.outcome == Outcome::Cancelled)
 }
 
 fn reply_stream(exchange: &Arc<Call>, shared: &Shared) -> Response {
     event_stream(ReplyStream::new(Arc::clone(exchange), shared.streaming.keep_alive))
-}
-
-/// The notes that wait come before the answer. A subscription that is closed in order sends what it has: its first message
-/// must be the acknowledgement.
-fn keeps_notes(completion: &Completion<Settled>, exchange: &Call) -> bool {
-    match completion {
-        Completion::Replied(_) => true,
-        Completion::Ended(end) => end.outcome == Outcome::ShutDown && exchange.is_subscription(),
-    }
 }
 
 /// The last events of a stream: the answer.
@@ -94,7 +91,7 @@ fn last_events(completion: Completion<Settled>, exchange: &Call, shared: &Shared
         // 2026-07-28 has two pages on how a server ends a subscription. *Cancellation* wants the first event,
         // *Subscriptions* the second.
         Completion::Ended(End { outcome: Outcome::ShutDown, .. }) if exchange.is_subscription() => {
-            vec![subscription_cancelled(id), Answer::subscription_closed(id).into_line()]
+            vec![closing(id), Answer::subscription_closed(id).into_line()]
         }
         completion => vec![answer(&completion, exchange, shared).into_line()],
     }

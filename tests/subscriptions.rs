@@ -829,7 +829,7 @@ async fn tells(subscription: Subscription) -> Reply<Value> {
     for change in all_changes() {
         stream.send(&change).await;
     }
-    stream.close()
+    stream.close().await
 }
 
 #[tokio::test(start_paused = true)]
@@ -862,7 +862,7 @@ async fn more_changes_than_wait_at_once_wait_for_the_client() {
             stream.send(&updated("not:wanted")).await;
             says.send(n).unwrap();
         }
-        stream.close()
+        stream.close().await
     };
     let site = Site::over(on_post(handler));
     let mut events = site.open(&listens("1", &to_all())).await;
@@ -929,7 +929,7 @@ async fn a_handler_that_takes_the_token_learns_of_the_end() {
         for _ in 0..100 {
             stream.send(&Change::ToolsListChanged).await;
         }
-        stream.close()
+        stream.close().await
     };
     let site = Site::over(on_post(handler));
     drop(site.open(&listens("1", &json!({}))).await);

@@ -1,13 +1,26 @@
-//! An MCP server with every option of this crate as a flag, for checks from outside.
+//! An MCP server with every option of this crate as a flag, for checks from outside: this crate's own, and the official
+//! conformance suite.
 
+mod asking;
+mod conformance;
+mod content;
+mod counted;
 mod debug;
+mod listening;
+mod logging;
 mod mcp;
 mod options;
+mod prompts;
+mod resources;
+mod rounds;
+mod tools;
+mod wishes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use axum::serve::ListenerExt;
 use clap::Parser;
@@ -24,8 +37,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let debug = Arc::new(Debug::default());
     let server = options.server(Arc::clone(&debug))?;
 
+    let grant_wishes = from_fn_with_state(Arc::clone(&debug), wishes::grant);
     let app = Router::new()
-        .route("/mcp", post(mcp::handle))
+        .route("/mcp", post(mcp::router()).route_layer(grant_wishes))
         .with_state(Arc::clone(&debug))
         .layer(McpLayer::new(server.clone()))
         .route("/debug", get(debug::page).with_state((server.clone(), debug)));

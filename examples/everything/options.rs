@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use mcp_layer::{AmbiguousCancel, ConfigError, DuplicateId, McpServer};
 
-use crate::debug::{Debug, Outcomes};
+use crate::debug::{CountOutcomes, Debug};
 
 /// One flag for each option of the crate, with its defaults.
 #[derive(Parser)]
@@ -82,7 +82,7 @@ impl Options {
                 Duplicates::Reject => DuplicateId::Reject,
             })
             .honour_modern_cancel(self.honour_modern_cancel)
-            .observer(Outcomes(debug))
+            .observer(CountOutcomes(debug))
             .sessions(!self.no_sessions)
             .strict_callers(self.strict_callers);
         if !self.allowed_host.is_empty() {

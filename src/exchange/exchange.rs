@@ -183,14 +183,6 @@ impl<T> Exchange<T> {
         self.notes().take_back(id);
     }
 
-    /// Sends the note that says that this subscription is over.
-    pub(crate) fn note_cancelled(&self, note: String) {
-        if !self.notes_closed.load(Ordering::Acquire) {
-            self.notes().push_cancelled(note);
-            self.wake_driver();
-        }
-    }
-
     async fn send(&self, sent: impl Future<Output = ()>) {
         let mut sent = std::pin::pin!(sent);
         std::future::poll_fn(|cx| {

@@ -273,13 +273,10 @@ impl<T: Send + 'static> InFlight<T> {
         self.detached.spawn(async move { drop(guard.drive_in_background().await) });
     }
 
+    /// Nobody but its client has any use for a subscription.
     pub(super) fn departure(&self, exchange: &Exchange<T>) -> Departure {
-        let version = exchange.version();
-        // Nobody else could hear of anything by it, and it has no deadline: it would stay for ever.
-        if version.is_modern() && exchange.is_subscription() {
-            return Departure::Cancel;
-        }
-        self.options.departure(version)
+        let is_subscription = exchange.version().is_modern() && exchange.is_subscription();
+        if is_subscription { Departure::Cancel } else { self.options.departure(exchange.version()) }
     }
 
     pub(super) fn timeout_of(&self, method: &str) -> Option<Duration> {

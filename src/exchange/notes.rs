@@ -34,8 +34,8 @@ enum Note {
     Message(String),
     /// A request to the client. As long as it waits here, the client does not know of it.
     Question(RequestId, String),
-    /// Tells the client that a question or a subscription is over: it is sent whatever becomes of the others.
-    Cancelled(String),
+    /// Tells the client that nobody waits for its response any more: it is sent whatever becomes of the others.
+    TakenBack(String),
 }
 
 #[derive(Debug, Default)]
@@ -91,15 +91,6 @@ impl Notes {
             } else {
                 state.newest = Some(note);
             }
-            wake_reader(state);
-        }
-    }
-
-    /// Adds a note that says that something is over, whether there is room for it or not.
-    pub(super) fn push_cancelled(&self, note: String) {
-        let mut state = lock(&self.state);
-        if state.is_open() {
-            state.queue.push_back(Note::Cancelled(note));
             wake_reader(state);
         }
     }
@@ -164,7 +155,7 @@ impl Notes {
                 Note::Message(_) => keeps_notes,
                 // Nobody would wait for its answer.
                 Note::Question(..) => false,
-                Note::Cancelled(_) => true,
+                Note::TakenBack(_) => true,
             });
             let asked = std::mem::take(&mut state.asked);
             state.queue.extend(asked.iter().map(Note::taken_back));
@@ -182,7 +173,7 @@ impl Notes {
             // Progress that had to wait is older than what waits for room.
             state.let_newest_in();
             let message = match note {
-                Note::Message(message) | Note::Cancelled(message) => message,
+                Note::Message(message) | Note::TakenBack(message) => message,
                 Note::Question(id, message) => {
                     state.asked.push(id);
                     message
@@ -222,7 +213,7 @@ impl Note {
     fn taken_back(id: &RequestId) -> Self {
         let params = serde_json::json!({ "requestId": id });
         let message = serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
-        Self::Cancelled(message.to_string())
+        Self::TakenBack(message.to_string())
     }
 
     fn asks(&self, id: &RequestId) -> bool {

@@ -57,3 +57,10 @@ pub trait Observer: Send + Sync + 'static {
     /// An exchange has ended.
     fn ended(&self, exchange: Ended<'_>);
 }
+
+/// One that others look at, too.
+impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
+    fn ended(&self, exchange: Ended<'_>) {
+        (**self).ended(exchange);
+    }
+}

@@ -11,7 +11,7 @@ use http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
@@ -19,52 +19,63 @@ use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
 use crate::exchange::{Answered, Outcome, Question};
 use crate::jsonrpc::{McpError, RequestId, one_line};
+use crate::reply::InputRequired;
 
 /// People answer, so it takes a while.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// In the state of a modern client's request.
+const GIVEN: &str = "mcp-layer/given";
 
-/// The client whose request this is, to be asked for something while the request is at work: for input of its user
+/// The client whose request this is, to be asked for something before the request can be done: for input of its user
 /// (`elicitation/create`), for a model's answer (`sampling/createMessage`), for its `roots/list`.
 ///
-/// The request goes out on the stream of the call, and the client posts its response; only the response of the same
-/// caller counts, and it does not reach your handlers. There is no question without a call in progress, and none
-/// outlives it.
+/// A legacy client gets the question on the stream of the call, and posts its response; only the response of the same
+/// caller counts, and it does not reach your handlers. There is no question without a call in progress, and none outlives
+/// it. Several replicas behind a balancer need it to send all POSTs of a client to the same one: responses do not travel.
 ///
-/// Only legacy clients are asked so. To ask a modern one (2026-07-28) return an [`InputRequired`](crate::InputRequired).
-///
-/// Several replicas behind a balancer need it to send all POSTs of a client to the same one: responses do not travel.
+/// A modern client (2026-07-28) gets the question as the answer to its request, and sends the request again with what it
+/// was asked for. Its handler then runs again **from the start**: ask before anything is done.
 ///
 /// ```
-/// use mcp_layer::{CallToolResult, Client, McpError};
+/// use mcp_layer::{CallToolResult, Client, ClientError};
 /// use serde::Deserialize;
-/// use serde_json::{Value, json};
+/// use serde_json::json;
 ///
 /// #[derive(Deserialize)]
 /// struct Elicited {
 ///     action: String,
-///     content: Option<Value>,
 /// }
 ///
-/// async fn delete(client: Client) -> Result<CallToolResult, McpError> {
-///     let sure: Elicited = client
-///         .request("elicitation/create", json!({
-///             "message": "Delete all files?",
-///             "requestedSchema": { "type": "object", "properties": {} },
-///         }))
-///         .await?;
+/// async fn delete(client: Client) -> Result<CallToolResult, ClientError> {
+///     let question = json!({
+///         "message": "Delete all files?",
+///         "requestedSchema": { "type": "object", "properties": {} },
+///     });
+///     let sure: Elicited = client.ask("sure", "elicitation/create", question).await?;
 ///     Ok(CallToolResult::text(if sure.action == "accept" { "deleted" } else { "kept" }))
 /// }
 /// # let _: axum::routing::MethodRouter = axum::routing::post(delete);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    capabilities: Option<Map<String, Value>>,
-    /// Absent where nothing can be asked.
+    /// Absent where nothing can be asked on the stream of the call.
     exchange: Option<Arc<Call>>,
+    /// What a modern client says with its request.
+    modern: Option<Modern>,
     timeout: Duration,
 }
 
+#[derive(Clone, Debug)]
+struct Modern {
+    capabilities: Map<String, Value>,
+    /// What it was asked for, now and in the rounds before.
+    given: Map<String, Value>,
+}
+
 /// Why a [`Client`] has not given what it was asked for.
+///
+/// It answers the request, so a handler can return it: [`InputRequired`](Self::InputRequired) by that, all others by the error
+/// -32603. A handler that fails in other ways too may return [`axum::response::Result`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -74,16 +85,19 @@ pub enum ClientError {
     Ended(Outcome),
     /// It has left, and cannot be asked any more, though the exchange goes on.
     Gone,
-    /// The request cannot be made, or the result is not what it was to be read as.
+    /// It is a modern client, which is to send its request again. Return this.
+    InputRequired(InputRequired),
+    /// The question cannot be written, or the result is not what it was to be read as.
     Invalid(String),
     /// It has not answered in time.
     TimedOut,
-    /// It cannot be asked: it is a modern client, accepts no event stream, or its message is no request, or `initialize`.
+    /// It cannot be asked: it accepts no event stream, or its message is no request, or `initialize`. Or it is a modern client,
+    /// and was asked by [`request`](Client::request).
     Unsupported,
 }
 
 impl Client {
-    /// How long it may take to answer: 5 min by default. The deadline of the exchange holds as well.
+    /// How long a legacy client may take to answer: 5 min by default. The deadline of the exchange holds as well.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -93,18 +107,46 @@ impl Client {
     /// What a modern client says that it can do, in each of its requests (2026-07-28, *Request Metadata*). Legacy clients
     /// said it in `initialize`, which is not kept: `None`.
     ///
-    /// MCP forbids asking a client for what it has not declared; one that is asked all the same answers with an error.
+    /// MCP forbids asking a client for what it has not declared; a legacy one that is asked all the same answers with an
+    /// error.
     #[must_use]
     pub fn capabilities(&self) -> Option<&Map<String, Value>> {
-        self.capabilities.as_ref()
+        self.modern.as_ref().map(|modern| &modern.capabilities)
     }
 
-    /// Asks the client, and waits for its result. Where this is dropped before, or takes too long, the client is told that
-    /// nobody waits any more.
+    /// Asks for something, in the way of the client's version. The key tells the questions of one request apart.
+    ///
+    /// Questions can follow each other: what a modern client was asked for in earlier rounds comes back with its state. It is the
+    /// client's word, like any answer. To ask for several things in one round, or to keep a state of your own, return an
+    /// [`InputRequired`] and take [`InputResponses`](crate::InputResponses).
     ///
     /// # Errors
     ///
-    /// A [`ClientError`] says why there is no result; `?` makes it an [`McpError`], -32603.
+    /// A [`ClientError`] says why there is no result yet. What a modern client brings and is no `R`, it is asked for again.
+    pub async fn ask<R: DeserializeOwned>(
+        &self,
+        key: &str,
+        method: &str,
+        params: impl Serialize + Send,
+    ) -> Result<R, ClientError> {
+        let Some(Modern { given, .. }) = &self.modern else { return self.request(method, params).await };
+        if let Some(result) = given.get(key).and_then(|given| R::deserialize(given).ok()) {
+            return Ok(result);
+        }
+        let params = serde_json::to_value(params).map_err(|error| ClientError::Invalid(error.to_string()))?;
+        let required = InputRequired::of(key, method, params);
+        Err(ClientError::InputRequired(match given.is_empty() {
+            true => required,
+            false => required.state(json!({ GIVEN: given }).to_string()),
+        }))
+    }
+
+    /// Asks a legacy client on the stream of the call, and waits for its result. Where this is dropped before, or takes too
+    /// long, the client is told that nobody waits any more.
+    ///
+    /// # Errors
+    ///
+    /// A [`ClientError`] says why there is no result.
     pub async fn request<R: DeserializeOwned>(
         &self,
         method: &str,
@@ -208,7 +250,8 @@ impl fmt::Display for ClientError {
             Self::Answered(error) => write!(f, "the client answered with an error: {error}"),
             Self::Ended(outcome) => write!(f, "the request that it was asked for has ended: {outcome:?}"),
             Self::Gone => f.write_str("the client has left"),
-            Self::Invalid(why) => write!(f, "no valid request or result: {why}"),
+            Self::InputRequired(_) => f.write_str("the client is to send its request again, with what it is asked for"),
+            Self::Invalid(why) => write!(f, "no valid question or result: {why}"),
             Self::TimedOut => f.write_str("the client has not answered in time"),
             Self::Unsupported => f.write_str("the client cannot be asked during this request"),
         }
@@ -217,41 +260,61 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// -32603, with the text of the error.
-impl From<ClientError> for McpError {
-    fn from(error: ClientError) -> Self {
-        Self::internal_error(error.to_string())
-    }
-}
-
 impl IntoResponse for ClientError {
     fn into_response(self) -> Response {
-        McpError::from(self).into_response()
+        match self {
+            Self::InputRequired(required) => required.into_response(),
+            error => McpError::internal_error(error.to_string()).into_response(),
+        }
     }
 }
 
+/// Responses of a modern client that are no object, or a state that is no string, are answered by the error -32602.
 impl<S: Send + Sync> FromRequestParts<S> for Client {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        #[derive(Deserialize)]
+        let context = Context::of(&parts.extensions)?;
+        let modern = if context.version.is_modern() { Some(Modern::of(context)?) } else { None };
+        Ok(Self {
+            exchange: context.subject.exchange().filter(|_| context.streams && modern.is_none()).cloned(),
+            modern,
+            timeout: TIMEOUT,
+        })
+    }
+}
+
+impl Modern {
+    fn of(context: &Context) -> Result<Self, ExtractRejection> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
         struct Params {
             #[serde(rename = "_meta")]
             meta: Meta,
+            input_responses: Option<Map<String, Value>>,
+            request_state: Option<String>,
         }
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
         struct Meta {
             #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
             capabilities: Map<String, Value>,
         }
 
-        let context = Context::of(&parts.extensions)?;
-        let is_modern = context.version.is_modern();
-        let params = is_modern.then(|| context.subject.message().params_as::<Params>().ok()).flatten();
-        Ok(Self {
-            capabilities: params.map(|params| params.meta.capabilities),
-            exchange: context.subject.exchange().filter(|_| context.streams && !is_modern).cloned(),
-            timeout: TIMEOUT,
-        })
+        let params: Params = context.subject.message().params_as().map_err(ExtractRejection::Params)?;
+        let mut given = params.request_state.as_deref().map(earlier).unwrap_or_default();
+        given.extend(params.input_responses.unwrap_or_default());
+        Ok(Self { capabilities: params.meta.capabilities, given })
     }
+}
+
+/// What was given in the rounds before, if the state is one of [`Client::ask`].
+fn earlier(state: &str) -> Map<String, Value> {
+    #[derive(Deserialize)]
+    struct State {
+        #[serde(rename = "mcp-layer/given")]
+        given: Map<String, Value>,
+    }
+
+    serde_json::from_str(state).map(|State { given }| given).unwrap_or_default()
 }

@@ -1,4 +1,6 @@
-use axum::extract::FromRequestParts;
+use std::convert::Infallible;
+
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::request::Parts;
 use serde::Deserialize;
 
@@ -90,6 +92,15 @@ impl McpMessage {
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.message().text()
+    }
+}
+
+/// For middleware that meets requests of other methods than POST, too.
+impl<S: Send + Sync> OptionalFromRequestParts<S> for McpMessage {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Option<Self>, Self::Rejection> {
+        Ok(Context::of(&parts.extensions).ok().map(|context| Self(context.subject.clone())))
     }
 }
 

@@ -22,5 +22,4 @@ pub use self::message::McpMessage;
 pub use self::notifier::Notifier;
 pub use self::params::Params;
 pub use self::rejection::ExtractRejection;
-pub(crate) use self::subscription::cancelled as subscription_cancelled;
 pub use self::subscription::{Change, Subscription, SubscriptionFilter, SubscriptionStream};

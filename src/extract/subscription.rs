@@ -10,9 +10,9 @@ use tokio::task::coop::consume_budget;
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::{McpError, RequestId};
+use crate::jsonrpc::{McpError, Message, RequestId};
 use crate::protocol::SUBSCRIPTION_ID;
-use crate::reply::Reply;
+use crate::reply::{Reply, closing};
 
 /// A `subscriptions/listen` request (2026-07-28, *Subscriptions*): the client wants to hear of changes for as long as it
 /// keeps the stream open.
@@ -38,7 +38,7 @@ use crate::reply::Reply;
 /// #       if true { break }
 ///         stream.send(&Change::ToolsListChanged).await;
 ///     }
-///     stream.close()
+///     stream.close().await
 /// }
 /// # let _: axum::routing::MethodRouter = axum::routing::post(listen);
 /// ```
@@ -125,13 +125,10 @@ impl SubscriptionStream {
         &self.honoured
     }
 
-    /// Tells the client that this is the end, and gives the result that closes the stream in order, where the server ends it
-    /// by itself: return it.
-    #[must_use]
-    pub fn close(self) -> Reply<Value> {
-        let id = &self.exchange.key().id;
-        self.exchange.note_cancelled(cancelled(id));
-        Reply(json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID: id } }))
+    /// Tells the client that the server ends the stream, and gives the result that closes it in order.
+    pub async fn close(self) -> Reply<Value> {
+        self.exchange.note(closing(&self.exchange.key().id)).await;
+        Reply(json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID: self.exchange.key().id } }))
     }
 
     fn note_of(&self, change: &Change) -> String {
@@ -171,14 +168,25 @@ fn note(id: &RequestId, name: &str, mut params: Value) -> String {
     json!({ "jsonrpc": "2.0", "method": format!("notifications/{name}"), "params": params }).to_string()
 }
 
-/// The notification by which a server ends a subscription (2026-07-28, *Cancellation*).
-pub(crate) fn cancelled(id: &RequestId) -> String {
-    note(id, "cancelled", json!({ "requestId": id }))
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+fn requested(request: &Message) -> Result<SubscriptionFilter, McpError> {
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        notifications: &'a RawValue,
+    }
+
+    let Params { notifications } = request.params_as()?;
+    // An array could be read as one, too.
+    if !notifications.get().starts_with('{') {
+        return Err(McpError::invalid_params("Invalid params: `notifications` is no object"));
+    }
+    let filter = serde_json::from_str(notifications.get());
+    filter.map_err(|error| McpError::invalid_params(format!("Invalid params: {error}")))
 }
 
 /// A filter that is none is answered by the error -32602; a client that accepts no event stream gets 406.
@@ -186,22 +194,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Subscription {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow)]
-            notifications: &'a RawValue,
-        }
-
         let context = Context::of(&parts.extensions)?;
         let exchange = context.subject.exchange().filter(|_| context.streams).ok_or(ExtractRejection::NoStream)?;
-        let Params { notifications } = exchange.request().params_as().map_err(ExtractRejection::Params)?;
-        // serde would read an array too.
-        if !notifications.get().starts_with('{') {
-            let error = McpError::invalid_params("Invalid params: `notifications` is no object");
-            return Err(ExtractRejection::Params(error));
-        }
-        let requested = serde_json::from_str(notifications.get())
-            .map_err(|error| ExtractRejection::Params(McpError::invalid_params(format!("Invalid params: {error}"))))?;
+        let requested = requested(exchange.request()).map_err(ExtractRejection::Params)?;
         Ok(Self { exchange: Arc::clone(exchange), requested })
     }
 }

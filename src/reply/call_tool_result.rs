@@ -47,8 +47,9 @@ impl CallToolResult {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// A value as `structuredContent`, and the same as text, for clients that know only that. What cannot be written as JSON
-    /// becomes an [`error`](Self::error).
+    /// A value as `structuredContent`, and the same as text, for clients that know only that. Legacy clients know no structured
+    /// content but objects, and get any other value as text alone. What cannot be written as JSON becomes an
+    /// [`error`](Self::error).
     #[must_use]
     pub fn structured(value: impl Serialize) -> Self {
         match serde_json::to_value(value) {
@@ -83,10 +84,18 @@ impl CallToolResult {
 }
 
 impl IntoResponse for CallToolResult {
-    fn into_response(self) -> Response {
-        Reply(self).into_response()
+    fn into_response(mut self) -> Response {
+        let mut response = Reply(&self).into_response();
+        if self.structured_content.take_if(|value| !value.is_object()).is_some() {
+            response.extensions_mut().insert(ForLegacy(self));
+        }
+        response
     }
 }
+
+/// Goes to legacy clients in place of the response that it is an extension of.
+#[derive(Clone, Debug)]
+pub(super) struct ForLegacy(pub(super) CallToolResult);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 use std::io::Write;
+use std::ops::Range;
 
 use bytestring::ByteString;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -17,23 +17,31 @@ pub(crate) struct Completion {
     pub(crate) server_info: ByteString,
 }
 
+/// Each as it stands in the text; `null` is not absent, because it would stand there twice.
 #[derive(Deserialize)]
 struct Result<'a> {
-    #[serde(rename = "_meta", borrow)]
+    #[serde(rename = "_meta", borrow, default, deserialize_with = "present")]
     meta: Option<&'a RawValue>,
-    #[serde(rename = "resultType", borrow)]
+    #[serde(rename = "resultType", borrow, default, deserialize_with = "present")]
     result_type: Option<&'a RawValue>,
-    #[serde(rename = "ttlMs")]
-    ttl: Option<IgnoredAny>,
-    #[serde(rename = "cacheScope")]
-    scope: Option<IgnoredAny>,
+    #[serde(rename = "ttlMs", borrow, default, deserialize_with = "present")]
+    ttl: Option<&'a RawValue>,
+    #[serde(rename = "cacheScope", borrow, default, deserialize_with = "present")]
+    scope: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Meta {
-    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
-    server_info: Option<IgnoredAny>,
+struct Meta<'a> {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo", borrow, default, deserialize_with = "present")]
+    server_info: Option<&'a RawValue>,
 }
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What takes the place of a piece of a text.
+type Change = (Range<usize>, String);
 
 impl Completion {
     /// Writes the beginning of a result, with what it lacks, and returns where in its text the rest of it begins.
@@ -44,43 +52,70 @@ impl Completion {
         };
         json.write_all(b"{")?;
         let mut separator = "";
-        let mut member = |name: &str, value: &str| {
-            let written = write!(json, "{separator}\"{name}\":{value}");
-            separator = ",";
-            written
+        let mut changes: Vec<Change> = Vec::new();
+        // A handler that writes `null` has left it out as well.
+        let mut member = |name: &str, own: Option<&RawValue>, value: &str| match own {
+            None => {
+                let written = write!(json, "{separator}\"{name}\":{value}");
+                separator = ",";
+                written
+            }
+            Some(own) if is_null(own) => {
+                changes.push((place(result, own), value.to_owned()));
+                Ok(())
+            }
+            Some(_) => Ok(()),
         };
-        if read.result_type.is_none() {
-            member("resultType", "\"complete\"")?;
-        }
-        if self.is_cacheable && read.result_type.is_none_or(|kind| kind.get() == "\"complete\"") {
+        member("resultType", read.result_type, "\"complete\"")?;
+        if self.is_cacheable && read.result_type.is_none_or(|kind| is_null(kind) || kind.get() == "\"complete\"") {
             // As good as none: stale at once, and nobody else's.
-            if read.ttl.is_none() {
-                member("ttlMs", "0")?;
-            }
-            if read.scope.is_none() {
-                member("cacheScope", "\"private\"")?;
-            }
+            member("ttlMs", read.ttl, "0")?;
+            member("cacheScope", read.scope, "\"private\"")?;
         }
-        let Some(meta) = read.meta else {
-            member("_meta", &format!("{{\"{SERVER_INFO}\":{}}}", self.server_info))?;
-            if !is_empty(members) {
-                json.write_all(separator.as_bytes())?;
-            }
-            return Ok(1);
-        };
-        // It has a member at least: `_meta`.
-        json.write_all(separator.as_bytes())?;
-        let (Some(inner), Ok(Meta { server_info: None })) =
-            (meta.get().strip_prefix('{'), serde_json::from_str(meta.get()))
-        else {
-            return Ok(1);
-        };
-        let begin = inner.as_ptr() as usize - result.as_ptr() as usize;
-        json.write_all(&result.as_bytes()[1..begin])?;
-        let separator = if is_empty(inner) { "" } else { "," };
-        write!(json, "\"{SERVER_INFO}\":{}{separator}", self.server_info)?;
-        Ok(begin)
+        member("_meta", read.meta, &format!("{{{}}}", self.named()))?;
+        if !is_empty(members) {
+            json.write_all(separator.as_bytes())?;
+        }
+        changes.extend(read.meta.and_then(|meta| self.name_in(result, meta)));
+        changes.sort_unstable_by_key(|(place, _)| place.start);
+        let mut rest = 1;
+        for (place, text) in changes {
+            json.write_all(&result.as_bytes()[rest..place.start])?;
+            json.write_all(text.as_bytes())?;
+            rest = place.end;
+        }
+        Ok(rest)
     }
+
+    /// The name of the server as a member.
+    fn named(&self) -> String {
+        format!("\"{SERVER_INFO}\":{}", self.server_info)
+    }
+
+    /// The name of the server for a `_meta` that lacks it.
+    fn name_in(&self, result: &str, meta: &RawValue) -> Option<Change> {
+        let members = meta.get().strip_prefix('{')?;
+        let read: Meta<'_> = serde_json::from_str(meta.get()).ok()?;
+        match read.server_info {
+            None => {
+                let begin = place(result, meta).start + 1;
+                let separator = if is_empty(members) { "" } else { "," };
+                Some((begin..begin, self.named() + separator))
+            }
+            Some(own) if is_null(own) => Some((place(result, own), self.server_info.to_string())),
+            Some(_) => None,
+        }
+    }
+}
+
+fn is_null(value: &RawValue) -> bool {
+    value.get() == "null"
+}
+
+/// Where in a text a value is that was read from it.
+fn place(text: &str, value: &RawValue) -> Range<usize> {
+    let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
+    start..start + value.get().len()
 }
 
 /// The object whose text goes on so has no members.
@@ -144,6 +179,23 @@ mod tests {
         }
         let spaced = "{ \"_meta\" : { } , \"a\" : 1 }";
         assert_eq!(read(spaced, false)["_meta"], json!({ SERVER_INFO: info() }));
+    }
+
+    #[test]
+    fn what_is_null_is_left_out_and_stands_there_once() {
+        let nulls = [
+            r#"{"resultType":null,"_meta":null,"a":1}"#.to_owned(),
+            format!(r#"{{ "a" : 1, "_meta" : {{ "{SERVER_INFO}" : null }} , "resultType" : null }}"#),
+        ];
+        for own in nulls {
+            let text = completed(&own, false);
+            let whole = json!({ "resultType": "complete", "_meta": { SERVER_INFO: info() }, "a": 1 });
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), whole);
+            assert_eq!((text.matches("resultType").count(), text.matches(SERVER_INFO).count()), (1, 1), "{text}");
+        }
+        let text = completed(r#"{"cacheScope":null,"ttlMs":null,"resultType":null}"#, true);
+        assert_eq!(text.matches("null").count(), 0, "{text}");
+        assert_eq!((text.matches("ttlMs").count(), text.matches("cacheScope").count()), (1, 1), "{text}");
     }
 
     #[test]

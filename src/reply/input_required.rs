@@ -9,8 +9,8 @@ use super::reply::Reply;
 /// reads what it brings.
 ///
 /// Only `tools/call`, `prompts/get` and `resources/read` may be answered so, and only with requests that the client has
-/// declared: see [`Client::capabilities`](crate::Client::capabilities). Legacy clients do not know it; they are asked by
-/// [`Client::request`](crate::Client::request).
+/// declared: see [`Client::capabilities`](crate::Client::capabilities). Legacy clients do not know it.
+/// [`Client::ask`](crate::Client::ask) asks clients of both kinds.
 ///
 /// ```
 /// use mcp_layer::InputRequired;

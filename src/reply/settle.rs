@@ -12,6 +12,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::answer::{Answer, JSON};
+use super::call_tool_result::ForLegacy;
 use super::completion::Completion;
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
@@ -35,16 +36,23 @@ impl Settle {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let (mut parts, body) = response.into_parts();
-        let mark = parts.extensions.remove::<Mark>();
+        let (mut parts, mut body) = response.map(Body::new).into_parts();
+        let mut mark = parts.extensions.remove::<Mark>();
+        if let Some(ForLegacy(result)) = parts.extensions.remove()
+            && !self.exchange.version().is_modern()
+        {
+            let mut response = result.into_response();
+            mark = response.extensions_mut().remove();
+            body = response.into_body();
+        }
         let completion = parts.extensions.remove::<Completion>();
         if self.exchange.version().is_modern() {
             parts.headers.remove(SESSION_ID);
         }
         if !parts.status.is_success() {
-            return refused(Some(self.id()), parts, Body::new(body), mark).await;
+            return refused(Some(self.id()), parts, body, mark).await;
         }
-        let (answer, holds) = match self.read(&parts.headers, Body::new(body), mark, completion.as_ref()).await {
+        let (answer, holds) = match self.read(&parts.headers, body, mark, completion.as_ref()).await {
             Ok(read) => read,
             Err(why) => {
                 tracing::error!(id = ?self.id(), why, "a handler's response does not answer its request");

@@ -28,19 +28,14 @@ impl<S> Methods<S> {
         self.notifications.get(method)
     }
 
-    /// What takes a message whose method has no handler of its own.
+    /// What takes a message whose method has no handler of its own: the fallback with the longest prefix of it. There are
+    /// few of them, and prefixes a client may send any number.
     pub(super) fn fallback(&self, method: &str) -> Option<&Endpoint<S>> {
-        if self.fallbacks.is_empty() {
-            return None;
-        }
-        let mut prefix = method.strip_prefix(NOTIFICATIONS).unwrap_or(method);
-        while let Some((shorter, _)) = prefix.rsplit_once('/') {
-            prefix = shorter;
-            if let Some(fallback) = self.fallbacks.get(prefix) {
-                return Some(fallback);
-            }
-        }
-        self.fallbacks.get("")
+        let method = method.strip_prefix(NOTIFICATIONS).unwrap_or(method);
+        let begins_with =
+            |prefix: &str| prefix.is_empty() || method.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+        let fallbacks = self.fallbacks.iter().filter(|(prefix, _)| begins_with(prefix));
+        fallbacks.max_by_key(|(prefix, _)| prefix.len()).map(|(_, fallback)| fallback)
     }
 
     #[track_caller]

@@ -1,5 +1,6 @@
 //! JSON-RPC methods to axum handlers, and tools on top.
 
+mod about;
 mod capabilities;
 mod endpoint;
 mod methods;

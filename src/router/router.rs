@@ -10,24 +10,24 @@ use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use bytestring::ByteString;
 use http::header::ALLOW;
 use http::{HeaderMap, Method, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tower::Service;
 
+use super::about::About;
 use super::capabilities::Features;
 use super::endpoint::{BoxFuture, Endpoint};
 use super::methods::Methods;
 use super::server_info::ServerInfo;
 use super::subscriptions::Subscriptions;
 use super::tool::Tool;
-use super::tools::Tools;
+use super::tools::{Listed, Tools};
 use crate::extract::{Context, Subscription};
 use crate::jsonrpc::{Kind, McpError, Message};
 use crate::protocol::ProtocolVersion;
-use crate::reply::{Completion, Reply};
+use crate::reply::Reply;
 
 /// How long clients may keep what this router itself says of the server.
 const TTL_MS: u32 = 60_000;
@@ -39,6 +39,7 @@ const TTL_MS: u32 = 60_000;
 ///   methods tell of; declare others with [`capability`](Self::capability).
 /// - `ping` (legacy).
 /// - `tools/list` and `tools/call`, if there are [tools](Self::tool).
+/// - `subscriptions/listen` (modern), if there are [subscriptions](Self::subscriptions).
 ///
 /// Other requests are answered by the error -32601, with HTTP status 404 for modern versions; so are those for methods
 /// that MCP has, but not in the version of the request. Notifications and responses that nobody handles are accepted (202).
@@ -85,24 +86,12 @@ struct Inner<S> {
     tools: Tools<S>,
 }
 
-/// What the server says of itself.
-#[derive(Clone, Debug)]
-struct About {
-    capabilities: Map<String, Value>,
-    instructions: Option<String>,
-    /// As JSON.
-    server_info: ByteString,
-    server_info_value: Value,
-}
-
 impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
     /// A router of this server. One that is to be merged or nested needs no name of its own: see
     /// [`default`](Self::default).
     pub fn new(info: ServerInfo) -> Self {
         let mut router = Self::default();
-        let about = &mut router.edit().about;
-        about.server_info_value = serde_json::to_value(info).unwrap_or_default();
-        about.server_info = about.server_info_value.to_string().into();
+        router.edit().about = About::of(info);
         router
     }
 
@@ -295,7 +284,7 @@ impl<S> Inner<S> {
             "tools/call" if !self.tools.is_empty() => {
                 self.tools.call(message, headers, context.version).map_or_else(Found::answer, Found::Handler)
             }
-            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message)),
+            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message, context.version)),
             _ => match (&self.subscriptions, self.methods.fallback(method)) {
                 (Some(subscriptions), _) if method == "subscriptions/listen" => Found::Listen(subscriptions),
                 (_, Some(endpoint)) => Found::Handler(endpoint),
@@ -311,11 +300,11 @@ impl<S> Inner<S> {
     }
 
     /// MCP, *Tools*, Listing Tools.
-    fn list(&self, message: &Message) -> Result<impl IntoResponse, McpError> {
+    fn list(&self, message: &Message, version: ProtocolVersion) -> Result<impl IntoResponse, McpError> {
         #[derive(Serialize)]
         #[serde(bound = "", rename_all = "camelCase")]
         struct Page<'a, S> {
-            tools: &'a Tools<S>,
+            tools: Listed<'a, S>,
             ttl_ms: u32,
             cache_scope: &'static str,
         }
@@ -327,7 +316,9 @@ impl<S> Inner<S> {
         match message.params_as()? {
             // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
             Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
-            Params { cursor: None } => Ok(Reply(Page { tools: &self.tools, ttl_ms: TTL_MS, cache_scope: "private" })),
+            Params { cursor: None } => {
+                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms: TTL_MS, cache_scope: "private" }))
+            }
         }
     }
 
@@ -376,21 +367,6 @@ impl<S> Found<'_, S> {
     }
 }
 
-impl About {
-    fn completion(&self, method: &str) -> Completion {
-        let is_cacheable = matches!(
-            method,
-            "prompts/list"
-                | "resources/list"
-                | "resources/read"
-                | "resources/templates/list"
-                | "server/discover"
-                | "tools/list"
-        );
-        Completion { is_cacheable, server_info: self.server_info.clone() }
-    }
-}
-
 fn at_once(response: impl IntoResponse) -> BoxFuture<Response> {
     Box::pin(ready(response.into_response()))
 }
@@ -399,15 +375,10 @@ fn not_allowed() -> impl IntoResponse {
     (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")])
 }
 
-/// A router without a name: one that is to be merged or nested.
+/// A router without a name: one that is to be merged or nested. As a server of its own its name and version are empty.
 impl<S> Default for McpRouter<S> {
     fn default() -> Self {
-        let about = About {
-            capabilities: Map::new(),
-            instructions: None,
-            server_info: ByteString::from_static(""),
-            server_info_value: Value::Null,
-        };
+        let about = About::of(ServerInfo::new("", ""));
         let (methods, tools) = (Methods::default(), Tools::default());
         Self { inner: Arc::new(Inner { about, methods, subscriptions: None, tools }) }
     }

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use axum::handler::Handler;
 use http::HeaderMap;
 use serde::Serialize;
@@ -6,9 +8,12 @@ use serde_json::{Map, Value};
 use super::endpoint::Endpoint;
 use super::param_header::ParamHeader;
 #[cfg(feature = "schemars")]
-use super::tool_input::{ToolInput, schema_of};
+use super::tool_input::{ToolInput, output_schema};
 use crate::jsonrpc::McpError;
+use crate::protocol::ProtocolVersion;
 use crate::rejection::Rejection;
+
+const OUTPUT: &str = "outputSchema";
 
 /// A tool: what `tools/list` says of it, and the axum handler that `tools/call` runs (MCP, *Tools*).
 ///
@@ -132,7 +137,7 @@ impl<S> Tool<S> {
     /// The schema of the `structuredContent` of its results.
     #[cfg(feature = "schemars")]
     pub fn output<O: schemars::JsonSchema>(self) -> Self {
-        self.member("outputSchema", schema_of::<O>())
+        self.member(OUTPUT, output_schema::<O>())
     }
 
     /// Any other member of its definition: `annotations`, `icons`, `_meta` …
@@ -145,8 +150,16 @@ impl<S> Tool<S> {
     /// let now: Tool = Tool::with_schema("now", "Tells the time", schema, now)
     ///     .member("annotations", json!({ "readOnlyHint": true }));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If it is one that is set otherwise: `name`, `title`, `description` or `inputSchema`.
+    #[track_caller]
     pub fn member(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.definition.others.insert(name.into(), value.into());
+        let name = name.into();
+        let is_other = !["name", "title", "description", "inputSchema"].contains(&name.as_str());
+        assert!(is_other, "the member {name:?} of tool {:?} would stand twice", self.definition.name);
+        self.definition.others.insert(name, value.into());
         self
     }
 
@@ -154,8 +167,14 @@ impl<S> Tool<S> {
         &self.definition.name
     }
 
-    pub(super) fn definition(&self) -> impl Serialize {
-        &self.definition
+    /// Legacy versions know no output but objects, and a client of theirs may take a list with such a tool for no list.
+    pub(super) fn definition(&self, version: ProtocolVersion) -> impl Serialize {
+        let is_unknown = |schema: &Value| schema.get("type").is_none_or(|kind| kind != "object");
+        let mut definition = Cow::Borrowed(&self.definition);
+        if !version.is_modern() && self.definition.others.get(OUTPUT).is_some_and(is_unknown) {
+            definition.to_mut().others.remove(OUTPUT);
+        }
+        definition
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint<S> {

@@ -2,7 +2,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use http::HeaderMap;
-use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -64,24 +63,31 @@ impl<S> Tools<S> {
             arguments: Option<&'a RawValue>,
         }
 
+        if call.params().is_some_and(|params| !params.starts_with('{')) {
+            return Err(McpError::invalid_params("Invalid params: they are no object"));
+        }
         let Call { name, arguments } = call.params_as()?;
         let tool = self.by_name.get(&*name).map(|index| &self.tools[*index]);
         let tool = tool.ok_or_else(|| McpError::invalid_params(format!("Unknown tool: {}", shortened(&name, 128))))?;
+        let arguments = arguments.map_or("{}", RawValue::get);
+        // Not every tool looks at them.
+        if !arguments.starts_with('{') {
+            return Err(McpError::invalid_params("Invalid params: `arguments` is not one object"));
+        }
         if version.is_modern() {
-            tool.check_headers(headers, arguments.map_or("{}", RawValue::get))?;
+            tool.check_headers(headers, arguments)?;
         }
         Ok(tool.endpoint())
     }
 }
 
-/// As `tools/list` shows them.
-impl<S> Serialize for Tools<S> {
+/// As `tools/list` shows them to a client of a version.
+pub(super) struct Listed<'a, S>(pub(super) &'a Tools<S>, pub(super) ProtocolVersion);
+
+impl<S> Serialize for Listed<'_, S> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        let mut list = serializer.serialize_seq(Some(self.tools.len()))?;
-        for tool in &self.tools {
-            list.serialize_element(&tool.definition())?;
-        }
-        list.end()
+        let Self(Tools { tools, .. }, version) = self;
+        serializer.collect_seq(tools.iter().map(|tool| tool.definition(*version)))
     }
 }
 

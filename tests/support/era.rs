@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::message::{Post, call, modern, post};
+use super::message::{Post, call, modern, post, request};
 
 /// The two kinds of protocol versions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,6 +17,22 @@ impl Era {
         match self {
             Self::Legacy => post(call(id, params)),
             Self::Modern => modern(id, "tools/call", params),
+        }
+    }
+
+    /// Any request.
+    pub(crate) fn request(self, id: &str, method: &str, params: &Value) -> Post {
+        match self {
+            Self::Legacy => post(request(id, method, params)),
+            Self::Modern => modern(id, method, params),
+        }
+    }
+
+    /// The HTTP status of the error -32601.
+    pub(crate) fn not_found(self) -> u16 {
+        match self {
+            Self::Legacy => 200,
+            Self::Modern => 404,
         }
     }
 

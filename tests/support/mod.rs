@@ -8,6 +8,7 @@ mod client;
 mod era;
 mod events;
 pub(crate) mod http2;
+mod mcp;
 mod message;
 mod probe;
 mod site;
@@ -16,8 +17,11 @@ pub(crate) use self::answer::{Answer, error_of, result_of};
 pub(crate) use self::client::Connection;
 pub(crate) use self::era::Era;
 pub(crate) use self::events::Events;
-pub(crate) use self::message::{Post, call, cancel, cancel_because, chunk, held, initialize, modern, post, request};
-pub(crate) use self::probe::{Outcomes, Probe, note};
+pub(crate) use self::mcp::{LEGACY, cacheable, calls, completed, mcp, panics, texts};
+pub(crate) use self::message::{
+    MODERN, Post, call, cancel, cancel_because, chunk, held, initialize, modern, post, request,
+};
+pub(crate) use self::probe::{Outcomes, Probe, note, plain, polite};
 pub(crate) use self::site::{Asked, Live, Site, until};
 
 use std::time::Duration;
@@ -29,6 +33,7 @@ pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const INTERNAL_ERROR: i64 = -32603;
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const CANCELLED: i64 = -32002;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 pub(crate) const INVALID_PARAMS: i64 = -32602;
 pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;

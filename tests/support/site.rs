@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::{MethodRouter, post};
 use axum::serve::ListenerExt;
-use mcp_layer::{McpLayer, McpServer, McpServerBuilder};
+use mcp_layer::{McpLayer, McpRouter, McpServer, McpServerBuilder};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinHandle, yield_now};
 use tokio::time::{sleep, timeout};
@@ -42,6 +42,15 @@ impl Site {
             |options| options,
             |server, _| Router::new().route("/mcp", handler).layer(McpLayer::new(server.clone())),
         )
+    }
+
+    /// A router of methods on `/mcp`.
+    pub(crate) fn serving(mcp: McpRouter) -> Self {
+        Self::serving_with(|options| options, mcp)
+    }
+
+    pub(crate) fn serving_with(options: impl FnOnce(McpServerBuilder) -> McpServerBuilder, mcp: McpRouter) -> Self {
+        Self::build(options, |server, _| Router::new().route_service("/mcp", mcp).layer(McpLayer::new(server.clone())))
     }
 
     pub(crate) fn build(

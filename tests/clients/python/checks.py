@@ -13,9 +13,10 @@ LONG = 20_000  # ms, longer than any wait here
 
 
 def check(name, httpx, connect):
-    """`connect(url, era, http_client)` is an async context manager of an object with `version`, `failure` (what an
-    answered error is raised as), `tools()`, `call(name, arguments, on_progress)`, and, where the SDK sends no word when
-    a call is cancelled, `cancel(request_id)`."""
+    """`connect(url, era, http_client, elicit)` is an async context manager of an object with `version`, `failure` (what
+    an answered error is raised as), `tools()`, `call(name, arguments, on_progress)`, `is_deaf_while_asking` (it reads
+    nothing then), and, where the SDK sends no word when a call is cancelled, `cancel(request_id)`. What the SDK is to
+    ask its user goes to `await elicit(params)`, which gives an action and the content."""
     url, era = sys.argv[1:]
     try:
         anyio.run(Checks(url, era).run, httpx, connect)
@@ -38,18 +39,24 @@ class Checks:
         transport = recording(httpx, self.posts)
         with anyio.fail_after(60):
             async with httpx.AsyncClient(transport=transport, timeout=30) as http_client:
-                async with connect(self.url, self.era, http_client) as self.client:
+                elicit = lambda params: self.user(params)
+                async with connect(self.url, self.era, http_client, elicit) as self.client:
                     await self.passes()
 
     async def passes(self):
         equal(self.client.version, VERSIONS[self.era], "the negotiated version")
         with anyio.fail_after(5):
-            equal(sorted(await self.client.tools()), ["echo", "fail", "panic", "slow"], "the tools")
+            tools = await self.client.tools()
+        missing = {"echo", "fail", "panic", "slow", "test_elicitation"} - set(tools)
+        equal(missing, set(), f"missing from the tools {tools}")
         await self.echoes("hello")
         await self.reports_progress()
         await self.fails()
         await self.is_cancelled("before its response has begun", {"ms": LONG})
         await self.is_cancelled("while its response streams", {"ms": LONG, "steps": LONG // 50})
+        await self.is_asked("Who are you?", "accept", {"username": "Ada", "email": "ada@example.org"})
+        await self.is_asked("And now?", "decline")
+        await self.is_cancelled_while_asked()
 
     async def echoes(self, text):
         equal(await self.text("echo", {"text": text}), text, "the echo")
@@ -97,16 +104,86 @@ class Checks:
             await self.echoes("after a scope whose end the server was not told")
             equal((await self.debug())["parked"], 1, "calls parked without a word")
             await self.client.cancel(post.message["id"])
+        await self.is_over(f"cancelled {when}")
+        await self.has_ended(f"cancelled {when}", post)
+
+    async def is_asked(self, message, action, content=None):
+        questions, before = [], len(self.posts)
+
+        async def user(params):
+            questions.append(params)
+            return action, content
+
+        self.user = user
+        answer = {"action": action, **({"content": content} if content else {})}
+        equal(json.loads(await self.text("test_elicitation", {"message": message})), answer, "the answer's way back")
+        equal([params.message for params in questions], [message], "what the user was asked")
+        call, reply, *others = self.posts[before:]
+        equal(others, [], "what else was posted")
+        if self.era == "legacy":
+            equal(reply.message["result"], answer, "the response to the question")
+            await until("the end of its POST", lambda: reply.end)
+            equal((reply.status, reply.body), (202, b""), "the answer to its POST")
+        else:
+            equal(reply.message["params"]["inputResponses"], {"user": answer}, "what the second call brings")
+            true(reply.message["id"] != call.message["id"], "a second call with the id of the first")
+        await self.echoes("after a question")
+
+    async def is_cancelled_while_asked(self):
+        asked, patience, told = anyio.Event(), anyio.Event(), anyio.Event()
+        how = "cancelled while its user is asked"
+
+        async def user(_params):
+            asked.set()
+            try:
+                await patience.wait()
+            except anyio.get_cancelled_exc_class():
+                told.set()
+                raise
+            return "decline", None
+
+        self.user = user
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.client.call, "test_elicitation", {"message": "Who is there?"})
+            with anyio.fail_after(5):
+                await asked.wait()
+            # To a modern client the question was the answer, so nothing waits on the server.
+            parked = 1 if self.era == "legacy" else 0
+            await self.debug_shows(f"{parked} parked", lambda page: page["parked"] == parked)
+            post, posted = self.posts[-1], len(self.posts)
+            tasks.cancel_scope.cancel()
+
+        if self.era == "modern":
+            true(told.is_set(), "the user is not told that nobody waits for an answer")
+            await self.echoes(f"after one {how}")
+            equal(len(self.posts), posted + 1, "POSTs, of which the last is the echo")
+            equal((await self.debug())["parked"], 0, "parked")
+            return
+        if hasattr(self.client, "cancel"):
+            equal((await self.debug())["parked"], 1, "calls parked without a word")
+            await self.client.cancel(post.message["id"])
+        await self.is_over(how)
+        if self.client.is_deaf_while_asking:
+            patience.set()
+            await until("the end of a late response", lambda: "result" in self.posts[-1].message and self.posts[-1].end)
+            equal((self.posts[-1].status, self.posts[-1].body), (202, b""), "the answer to a late response")
+        else:
+            await until("that the server takes its question back", told.is_set)
+        await self.has_ended(how, post)
+
+    async def is_over(self, how):
         self.cancels += 1
         outcome = "cancelled" if self.era == "legacy" else "disconnected"
         counts = dict.fromkeys(["cancelled", "disconnected", "shut_down", "timed_out"], 0) | {outcome: self.cancels}
         await self.debug_shows(
-            f"one more {outcome}, for a call cancelled {when}",
+            f"one more {outcome}, for a call {how}",
             lambda page: (page["parked"], page["handlers"]["cancelled"]) == (0, self.cancels)
             and page["outcomes"] == page["outcomes"] | counts,
         )
-        cancels = [post for post in self.posts if post.message["method"] == "notifications/cancelled"]
-        await until(f"the end of a POST cancelled {when}", lambda: post.end)
+
+    async def has_ended(self, how, post):
+        cancels = [post for post in self.posts if post.message.get("method") == "notifications/cancelled"]
+        await until(f"the end of a POST {how}", lambda: post.end)
         if self.era == "legacy":
             equal(len(cancels), self.cancels, "notifications/cancelled posted")
             equal(cancels[-1].message["params"]["requestId"], post.message["id"], "the id in the cancel")
@@ -118,7 +195,7 @@ class Checks:
         else:
             equal(cancels, [], "notifications/cancelled posted")
             equal((post.end, post.answer()), ("by the client", None), "the end of the POST")
-        await self.echoes(f"after one cancelled {when}")
+        await self.echoes(f"after one {how}")
 
     async def text(self, tool, arguments, on_progress=None):
         with anyio.fail_after(5):

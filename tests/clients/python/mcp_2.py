@@ -4,10 +4,12 @@ import httpx2
 import mcp
 from checks import check
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
 
 
 class Client:
     failure = mcp.MCPError
+    is_deaf_while_asking = False
 
     def __init__(self, client):
         self.client, self.version = client, client.protocol_version
@@ -20,9 +22,15 @@ class Client:
 
 
 @asynccontextmanager
-async def connect(url, era, http_client):
+async def connect(url, era, http_client, elicit):
+    # The callback declares the capability.
+    async def callback(_context, params):
+        action, content = await elicit(params)
+        return ElicitResult(action=action, content=content)
+
     transport = streamable_http_client(url, http_client=http_client)
-    async with mcp.Client(transport, mode="legacy" if era == "legacy" else "auto") as client:
+    mode = "legacy" if era == "legacy" else "auto"
+    async with mcp.Client(transport, mode=mode, elicitation_callback=callback) as client:
         yield Client(client)
 
 

@@ -6,7 +6,8 @@ import { isDeepStrictEqual } from "node:util";
 const VERSIONS = { legacy: "2025-11-25", modern: "2026-07-28" };
 const LONG = 20_000; // ms, longer than any wait here
 
-// `connect(url, { era, fetch, onerror })` gives { version, tools(), call(name, arguments, options), close() }.
+// `connect(url, { era, fetch, onerror, elicit })` gives { version, tools(), call(name, arguments, options), close() }.
+// What the SDK is to ask its user goes to `elicit(params, signal)`.
 export async function check(name, connect) {
   const [url, era] = process.argv.slice(2);
   assert.ok(VERSIONS[era], "arguments: URL legacy|modern");
@@ -27,15 +28,20 @@ class Checks {
   async run(connect) {
     const { era, fetch } = this;
     const onerror = (error) => this.errors.push(error);
-    this.client = await within(5, "connect", connect(this.url, { era, fetch, onerror }));
+    const elicit = (params, signal) => this.user(params, signal);
+    this.client = await within(5, "connect", connect(this.url, { era, fetch, onerror, elicit }));
     assert.equal(this.client.version, VERSIONS[era], "the negotiated version");
     const tools = (await within(5, "tools/list", this.client.tools())).map((tool) => tool.name);
-    assert.deepEqual(tools.sort(), ["echo", "fail", "panic", "slow"]);
+    const missing = ["echo", "fail", "panic", "slow", "test_elicitation"].filter((tool) => !tools.includes(tool));
+    assert.deepEqual(missing, [], `tools of ${tools}`);
     await this.echoes("hello");
     await this.reportsProgress();
     await this.fails();
     await this.isCancelled("before its response has begun", { ms: LONG });
     await this.isCancelled("while its response streams", { ms: LONG, steps: LONG / 50 });
+    await this.isAsked("Who are you?", { action: "accept", content: { username: "Ada", email: "ada@example.org" } });
+    await this.isAsked("And now?", { action: "decline" });
+    await this.isCancelledWhileAsked();
 
     await within(5, "close", this.client.close());
     // What comes for a cancelled request finds nobody who waits for it: the SDKs say so, and go on. The answer always
@@ -67,40 +73,101 @@ class Checks {
   }
 
   async isCancelled(when, args) {
-    const abort = new AbortController();
-    const options = { signal: abort.signal };
+    const options = {};
     const noted = args.steps && new Promise((resolve) => (options.onprogress = resolve));
-    const call = this.client.call("slow", args, options);
-    call.catch(() => {}); // its end is looked at below
+    const running = this.start("slow", args, options);
     await within(5, "a progress note", noted);
     await this.debugShows("a parked call", ({ parked }) => parked === 1);
-    const post = this.posts.at(-1);
-    assert.equal(post.message.params.name, "slow");
-    assert.equal(post.response !== undefined, Boolean(args.steps), "the response has begun");
+    assert.equal(this.posts.at(-1).response !== undefined, Boolean(args.steps), "the response has begun");
+    await this.endsParked(`cancelled ${when}`, running);
+  }
 
-    abort.abort("enough");
-    await assert.rejects(within(2, `a call cancelled ${when}`, call), /enough/);
+  async isAsked(message, answer) {
+    const questions = [];
+    this.user = async (params) => {
+      questions.push(params);
+      return answer;
+    };
+    const before = this.posts.length;
+    assert.deepEqual(JSON.parse(await this.text("test_elicitation", { message })), answer);
+    const asked = questions.map((params) => [params.message, params.requestedSchema.required]);
+    assert.deepEqual(asked, [[message, ["username", "email"]]]);
+
+    const [call, reply, ...others] = this.posts.slice(before).map((post) => post.message);
+    assert.deepEqual(others, []);
+    if (this.era === "legacy") {
+      assert.deepEqual(reply.result, answer, "the response to the question");
+      assert.equal((await within(2, "the end of its POST", this.posts.at(-1).end)).status, 202);
+    } else {
+      assert.deepEqual(reply.params.inputResponses, { user: answer }, "what the second call brings");
+      assert.notEqual(reply.id, call.id);
+    }
+    await this.echoes("after a question");
+  }
+
+  async isCancelledWhileAsked() {
+    // The call of a modern client ends with its handler, which has to heed its signal (`runInputRequiredDriver` waits).
+    const asked = new Promise((resolve) => {
+      this.user = (_, signal) =>
+        new Promise((_, reject) => {
+          signal.addEventListener("abort", () => reject(signal.reason));
+          resolve(signal);
+        });
+    });
+    const running = this.start("test_elicitation", { message: "Who is there?" });
+    const signal = await within(5, "a question", asked);
+    const how = "cancelled while its user is asked";
+    if (this.era === "legacy") {
+      await this.debugShows("a parked call", ({ parked }) => parked === 1);
+      await this.endsParked(how, running);
+      assert.ok(signal.aborted, "the server takes its question back");
+    } else {
+      // The question was the answer, so nothing waits on the server.
+      await this.debugShows("no parked call", ({ parked }) => parked === 0);
+      const posted = this.posts.length;
+      running.abort("enough");
+      await assert.rejects(within(2, `a call ${how}`, running.call), /enough/);
+      assert.ok(signal.aborted, "the user is told");
+      await this.echoes(`after one ${how}`);
+      assert.equal(this.posts.length, posted + 1, "the echo is all that was posted");
+      await this.debugShows("no parked call", ({ parked }) => parked === 0);
+    }
+  }
+
+  start(tool, args, options = {}) {
+    const abort = new AbortController();
+    const call = this.client.call(tool, args, { ...options, signal: abort.signal });
+    call.catch(() => {}); // its end is looked at later
+    return { abort: (reason) => abort.abort(reason), call };
+  }
+
+  // The last POST is the call.
+  async endsParked(how, { abort, call }) {
+    const post = this.posts.at(-1);
+    assert.equal(post.message.method, "tools/call");
+    abort("enough");
+    await assert.rejects(within(2, `a call ${how}`, call), /enough/);
     this.cancels += 1;
     const outcome = this.era === "legacy" ? "cancelled" : "disconnected";
     const counts = { cancelled: 0, disconnected: 0, shut_down: 0, timed_out: 0, [outcome]: this.cancels };
-    await this.debugShows(`one more ${outcome}, for a call cancelled ${when}`, ({ parked, outcomes, handlers }) =>
+    await this.debugShows(`one more ${outcome}, for a call ${how}`, ({ parked, outcomes, handlers }) =>
       parked === 0 && handlers.cancelled === this.cancels && isDeepStrictEqual({ ...outcomes, ...counts }, outcomes));
 
     const cancels = this.posts.filter(({ message }) => message.method === "notifications/cancelled");
+    const end = await within(2, `the end of a POST ${how}`, post.end);
     if (this.era === "legacy") {
       assert.equal(cancels.length, this.cancels, "notifications/cancelled posted");
       assert.equal(cancels.at(-1).message.params.requestId, post.message.id);
       assert.equal((await within(2, "the answer to the cancel", cancels.at(-1).end)).status, 202);
       // The SDK left this POST open. The server has answered and ended it.
-      const { status, answer, error } = await within(2, `the end of a POST cancelled ${when}`, post.end);
+      const { status, answer, error } = end;
       assert.ifError(error);
       assert.deepEqual([status, answer.id, answer.error?.code], [200, post.message.id, -32002], "the answer");
     } else {
       assert.equal(cancels.length, 0, "notifications/cancelled posted");
-      const { error } = await within(2, `the end of a POST cancelled ${when}`, post.end);
-      assert.equal(error?.name, "AbortError", "the SDK closes its POST");
+      assert.equal(end.error?.name, "AbortError", "the SDK closes its POST");
     }
-    await this.echoes(`after one cancelled ${when}`);
+    await this.echoes(`after one ${how}`);
   }
 
   async text(tool, args, options) {

@@ -1,0 +1,88 @@
+//! One handler that asks clients of both eras.
+#![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+mod support;
+
+use axum::routing::post as on_post;
+use mcp_layer::{CallToolResult, Client, ClientError};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use support::{Answer, INVALID_PARAMS, Site, call, modern, post};
+
+#[derive(Deserialize)]
+struct Elicited {
+    content: Content,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    text: String,
+}
+
+/// Asks for two things, one after the other.
+async fn asks(client: Client) -> Result<CallToolResult, ClientError> {
+    let first: Elicited = client.ask("first", "elicitation/create", json!({ "message": "1" })).await?;
+    let second: Elicited = client.ask("second", "elicitation/create", json!({ "message": "2" })).await?;
+    Ok(CallToolResult::text(first.content.text + &second.content.text))
+}
+
+fn elicited(text: &str) -> Value {
+    json!({ "action": "accept", "content": { "text": text } })
+}
+
+async fn round(site: &Site, params: &Value) -> Value {
+    let mut params = params.clone();
+    params["name"] = "tool".into();
+    site.ask(&modern("1", "tools/call", &params)).await.result("1")
+}
+
+fn question(message: &str) -> Value {
+    json!({ "method": "elicitation/create", "params": { "message": message } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_client_is_asked_on_the_stream_of_its_call() {
+    let site = Site::over(on_post(asks));
+    let mut events = site.open(&post(call("1", &json!({})))).await;
+    for text in ["a", "b"] {
+        let asked: Value = serde_json::from_str(&events.message().await).unwrap();
+        assert_eq!(asked["method"], "elicitation/create");
+        let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": elicited(text) });
+        site.ask(&post(answer.to_string())).await.accepted();
+    }
+    events.ends_with_result("1", &json!({ "content": [{ "type": "text", "text": "ab" }] })).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_client_is_asked_by_the_answer_and_brings_what_it_has_with_each_round() {
+    let site = Site::over(on_post(asks));
+    let first = round(&site, &json!({})).await;
+    let required = json!({ "resultType": "input_required", "inputRequests": { "first": question("1") } });
+    assert_eq!(first, required);
+
+    let responses = json!({ "first": elicited("a"), "other": 7 });
+    let second = round(&site, &json!({ "inputResponses": responses })).await;
+    assert_eq!(second["inputRequests"], json!({ "second": question("2") }));
+
+    let params = json!({ "inputResponses": { "second": elicited("b") }, "requestState": second["requestState"] });
+    let done = round(&site, &params).await;
+    assert_eq!(done, json!({ "content": [{ "type": "text", "text": "ab" }] }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_modern_client_brings_and_does_not_fit_is_asked_for_again() {
+    let site = Site::over(on_post(asks));
+    for odd in [json!(7), json!(null), json!({ "action": "decline" })] {
+        let again = round(&site, &json!({ "inputResponses": { "first": odd } })).await;
+        assert_eq!(again["inputRequests"], json!({ "first": question("1") }));
+    }
+    for state in ["", "{", "[]", r#"{"mcp-layer/given":[]}"#, r#"{"mcp-layer/given":{"first":null}}"#] {
+        let again = round(&site, &json!({ "requestState": state })).await;
+        assert_eq!(again["inputRequests"], json!({ "first": question("1") }), "{state}");
+    }
+    for (name, odd) in [("inputResponses", json!([])), ("inputResponses", json!("x")), ("requestState", json!({}))] {
+        let answer: Answer = site.ask(&modern("1", "tools/call", &json!({ "name": "tool", name: odd }))).await;
+        answer.error(200, INVALID_PARAMS, "1");
+    }
+}
