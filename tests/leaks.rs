@@ -594,7 +594,8 @@ fn every_way_for_a_question_to_end_leaves_nothing() {
                 }
                 nothing_is_left(&place, tasks).await;
             }
-            no_more(before, 1_024, &format!("{way:?}"));
+            // Ids are random, and so is which shard of a table grows. 120 that are left are 16 KiB at least.
+            no_more(before, 8 * 1_024, &format!("{way:?}"));
         }
         // What asks after its call has ended.
         let mut before = 0;
@@ -608,7 +609,7 @@ fn every_way_for_a_question_to_end_leaves_nothing() {
             }
             nothing_is_left(&place, tasks).await;
         }
-        no_more(before, 1_024, "tasks");
+        no_more(before, 8 * 1_024, "tasks");
     });
 }
 
@@ -649,7 +650,7 @@ fn subscriptions_leave_nothing() {
                 }
                 nothing_is_left(&place, tasks).await;
             }
-            no_more(before, 1_024, ends);
+            no_more(before, 4 * 1_024, ends);
         }
     });
 }
