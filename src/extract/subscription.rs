@@ -6,6 +6,7 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::task::coop::consume_budget;
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
@@ -82,7 +83,7 @@ pub enum Change {
 #[derive(Debug)]
 pub struct SubscriptionStream {
     exchange: Arc<Call>,
-    honoured: SubscriptionFilter,
+    honoured: Arc<SubscriptionFilter>,
 }
 
 impl Subscription {
@@ -94,9 +95,15 @@ impl Subscription {
 
     /// Begins the stream: tells the client what it will hear of. What it has not asked for is left out.
     pub async fn acknowledge(self, honoured: SubscriptionFilter) -> SubscriptionStream {
+        let honoured = Arc::new(honoured.and(&self.requested));
+        self.begin(honoured).await
+    }
+
+    /// The same with what is requested and honoured.
+    pub(crate) async fn begin(self, honoured: Arc<SubscriptionFilter>) -> SubscriptionStream {
         let Self { exchange, requested } = self;
-        let honoured = honoured.and(&requested);
-        let note = note(&exchange.key().id, "subscriptions/acknowledged", json!({ "notifications": honoured }));
+        drop(requested);
+        let note = note(&exchange.key().id, "subscriptions/acknowledged", json!({ "notifications": *honoured }));
         exchange.note(note).await;
         SubscriptionStream { exchange, honoured }
     }
@@ -105,6 +112,8 @@ impl Subscription {
 impl SubscriptionStream {
     /// Tells the client of a change, if it wants to hear of it. Waits while 64 of them wait for the client to read.
     pub async fn send(&self, change: &Change) {
+        // Where nobody has to wait, a handler that does nothing else would never let its exchange be ended.
+        consume_budget().await;
         if self.honoured.has(change) {
             self.exchange.note(self.note_of(change)).await;
         }
@@ -143,24 +152,13 @@ impl SubscriptionFilter {
         self
     }
 
-    fn has(&self, change: &Change) -> bool {
+    pub(crate) fn has(&self, change: &Change) -> bool {
         match change {
             Change::PromptsListChanged => self.prompts_list_changed,
             Change::ResourceUpdated(uri) => self.resource_subscriptions.contains(uri),
             Change::ResourcesListChanged => self.resources_list_changed,
             Change::ToolsListChanged => self.tools_list_changed,
         }
-    }
-
-    /// All changes that it has.
-    pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
-        let lists = [
-            (self.prompts_list_changed, Change::PromptsListChanged),
-            (self.resources_list_changed, Change::ResourcesListChanged),
-            (self.tools_list_changed, Change::ToolsListChanged),
-        ];
-        let lists = lists.into_iter().filter_map(|(is_wanted, change)| is_wanted.then_some(change));
-        lists.chain(self.resource_subscriptions.iter().cloned().map(Change::ResourceUpdated))
     }
 }
 
@@ -221,9 +219,7 @@ mod tests {
             serde_json::to_value(&both).unwrap(),
             json!({ "toolsListChanged": true, "resourceSubscriptions": ["b"] })
         );
-        let changes: Vec<_> = both.changes().collect();
-        assert_eq!(changes, [Change::ToolsListChanged, Change::ResourceUpdated("b".to_owned())]);
-        assert!(changes.iter().all(|change| both.has(change)));
+        assert!(both.has(&Change::ToolsListChanged) && both.has(&Change::ResourceUpdated("b".to_owned())));
         assert!(!both.has(&Change::PromptsListChanged) && !both.has(&Change::ResourceUpdated("a".to_owned())));
     }
 
