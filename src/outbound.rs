@@ -16,9 +16,8 @@ use crate::exchange::{Completion, End, Guard, Outcome};
 use crate::extract::Call;
 use crate::foreign::Head;
 use crate::inbound::Accepts;
-use crate::jsonrpc::{McpError, RequestId};
-use crate::protocol::SUBSCRIPTION_ID;
-use crate::reply::{Answer, CancelledStream, Settled, Streamed, event_stream, merge};
+use crate::jsonrpc::McpError;
+use crate::reply::{Answer, CancelledStream, Settled, Streamed, closing, event_stream, merge};
 use crate::server::Shared;
 
 /// The response to an exchange that ended before its reply was a stream.
@@ -48,7 +47,7 @@ pub(crate) fn completed(
         Completion::Replied(Ok(settled)) => settled.head().cloned(),
         _ => None,
     };
-    let keeps_notes = matches!(completion, Completion::Replied(_));
+    let keeps_notes = keeps_notes(&completion, exchange);
     exchange.notes().finish(last_events(completion, exchange, shared), keeps_notes);
     let mut response = reply_stream(exchange, shared);
     if let Some(own) = own {
@@ -69,7 +68,7 @@ pub(crate) fn stream(guard: Guard<Settled>, shared: &Arc<Shared>) -> Response {
     let shared = Arc::clone(shared);
     runtime.spawn(async move {
         let completion = guard.drive_in_background().await;
-        let keeps_notes = matches!(completion, Completion::Replied(_));
+        let keeps_notes = keeps_notes(&completion, &exchange);
         let is_silent = shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion);
         let last = if is_silent { Vec::new() } else { last_events(completion, &exchange, &shared) };
         exchange.notes().finish(last, keeps_notes);
@@ -94,7 +93,7 @@ pub(crate) fn pass(
     let (exchange, shared) = (Arc::clone(exchange), Arc::clone(shared));
     runtime.spawn(async move {
         let completion = completion.await;
-        let keeps_notes = matches!(completion, Completion::Replied(_));
+        let keeps_notes = keeps_notes(&completion, &exchange);
         let last = match completion {
             Completion::Replied(Ok(Settled::Streamed(Streamed::Answered { event, held, rest }))) => {
                 let rest = forward(&exchange, [event, held], rest);
@@ -126,6 +125,12 @@ async fn forward(exchange: &Call, begin: [Bytes; 2], mut rest: Body) {
     select(pin!(all), pin!(exchange.departed())).await;
 }
 
+/// What waits is sent before the last events. A subscription that ends in order begins with what acknowledges it.
+fn keeps_notes(completion: &Completion<Settled>, exchange: &Call) -> bool {
+    let is_shut_down = matches!(completion, Completion::Ended(end) if end.outcome == Outcome::ShutDown);
+    matches!(completion, Completion::Replied(_)) || (is_shut_down && exchange.is_subscription())
+}
+
 fn is_cancelled(completion: &Completion<Settled>) -> bool {
     matches!(completion, Completion::Ended(end) if end.outcome == Outcome::Cancelled)
 }
@@ -142,16 +147,10 @@ fn last_events(completion: Completion<Settled>, exchange: &Call, shared: &Shared
         // 2026-07-28 has two pages on how a server ends a subscription. *Cancellation* wants the first event,
         // *Subscriptions* the second.
         Completion::Ended(End { outcome: Outcome::ShutDown, .. }) if exchange.is_subscription() => {
-            vec![cancelled(id), Answer::subscription_closed(id).into_line()]
+            vec![closing(id), Answer::subscription_closed(id).into_line()]
         }
         completion => vec![answer(&completion, exchange, shared).into_line()],
     }
-}
-
-/// The notification by which a server ends a subscription.
-fn cancelled(id: &RequestId) -> String {
-    let params = serde_json::json!({ "requestId": id, "_meta": { SUBSCRIPTION_ID: id } });
-    serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()
 }
 
 /// The answer that the layer gives where the handler gave none.

@@ -325,7 +325,7 @@ impl McpServerBuilder {
     }
 
     /// What becomes of a modern request whose client goes away: it ends by default, because there that MUST be read as a
-    /// cancel (MCP 2026-07-28, *Cancellation*).
+    /// cancel (MCP 2026-07-28, *Cancellation*). A `subscriptions/listen` always ends: it has nobody else to tell of anything.
     pub fn modern_departure(mut self, does: Departure) -> Self {
         self.options.modern_departure = does;
         self

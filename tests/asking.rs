@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::routing::post as on_post;
 use http::StatusCode;
-use mcp_layer::{Client, ClientError, McpError, McpMessage, McpServerBuilder, Notifier, Outcome, Reply};
+use mcp_layer::{
+    Client, ClientError, McpError, McpLayer, McpMessage, McpRouter, McpServerBuilder, Notifier, Outcome, Reply,
+    ServerInfo,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -342,6 +345,27 @@ async fn a_second_response_goes_to_the_handler() {
     goes_to_the_handler(&site, &post(body.as_str()), &body).await;
     events.ends_with_result("1", &yes()).await;
     goes_to_the_handler(&site, &post(body.as_str()), &body).await;
+}
+
+#[tokio::test]
+async fn in_a_router_a_response_that_answers_nothing_goes_to_the_fallback() {
+    let ask = async |client: Client| client.request::<Value>("roots/list", json!({})).await.map(Reply);
+    let (says, mut said) = mpsc::unbounded_channel();
+    let hears = async move |message: McpMessage| says.send(message.as_str().to_owned()).unwrap();
+    let named = || McpRouter::new(ServerInfo::new("n", "1")).request("tools/call", ask);
+    for (router, has_fallback) in [(named(), false), (named().fallback(hears), true)] {
+        let site = Site::build(
+            |options| options,
+            |server, _| Router::new().route_service("/mcp", router).layer(McpLayer::new(server.clone())),
+        );
+        let mut events = site.open(&asks("1")).await;
+        let id = read_question(&events.message().await, "roots/list", "{}");
+        site.ask(&responds(&id, &yes())).await.accepted();
+        events.ends_with_result("1", &yes()).await;
+        let late = response(&id, &json!("late"));
+        site.ask(&post(late.as_str())).await.accepted();
+        assert_eq!(said.try_recv().ok(), has_fallback.then_some(late));
+    }
 }
 
 #[tokio::test]

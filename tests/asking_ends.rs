@@ -641,6 +641,34 @@ fn end_of(lane: usize, id: &str, mut messages: Vec<String>, heard: bool) -> Stri
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_equal_responses_that_meet_one_is_the_answer() {
+    const RACES: usize = 500;
+    const RESPONSES: usize = 8;
+    let (site, mut said) = site();
+    let site = Arc::new(site);
+    for lane in 0..RACES {
+        let (events, id) = asked(&site, &asks(&lane.to_string())).await;
+        let barrier = Arc::new(Barrier::new(RESPONSES));
+        let mut races = JoinSet::new();
+        for n in 0..RESPONSES {
+            let (site, barrier, responds) = (Arc::clone(&site), Arc::clone(&barrier), responds(&id, &json!(n)));
+            races.spawn(async move {
+                barrier.wait().await;
+                site.ask(&responds).await.accepted();
+            });
+        }
+        races.join_all().await;
+        let answer = said.recv().await.unwrap().unwrap();
+        events.ends_with_result(&lane.to_string(), &answer).await;
+    }
+    let mut heard = site.probe.heard();
+    assert_eq!(heard.len(), RACES * (RESPONSES - 1));
+    heard.sort();
+    heard.dedup();
+    assert_eq!(heard.len(), RACES * (RESPONSES - 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_departure_that_meets_a_response_leaves_nothing() {
     const RACES: usize = 2_000;
     let (site, mut said) = site();

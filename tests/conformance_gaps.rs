@@ -535,6 +535,7 @@ async fn m18_m19_a_subscription_is_acknowledged_tagged_and_closed_by_the_id_of_i
         }
         assert_eq!(tagged(&events.message().await)["method"], "notifications/tools/list_changed");
         site.server.shutdown(Duration::ZERO).await;
+        assert_eq!(tagged(&events.message().await)["method"], "notifications/cancelled");
         let last = events.message().await;
         tagged(&last);
         assert_eq!(result_of(&last, id)["resultType"], "complete");

@@ -4,11 +4,11 @@
 mod support;
 
 use axum::routing::post as on_post;
-use mcp_layer::{CallToolResult, Client, ClientError};
+use mcp_layer::{CallToolResult, Client, ClientError, Params, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use support::{Answer, INVALID_PARAMS, Site, call, modern, post};
+use support::{Answer, INVALID_PARAMS, Post, Site, call, modern, post};
 
 #[derive(Deserialize)]
 struct Elicited {
@@ -31,10 +31,16 @@ fn elicited(text: &str) -> Value {
     json!({ "action": "accept", "content": { "text": text } })
 }
 
-async fn round(site: &Site, params: &Value) -> Value {
+/// A call of a modern client that can do this.
+fn from_one_that_can(capabilities: &Value, params: &Value) -> Post {
     let mut params = params.clone();
     params["name"] = "tool".into();
-    site.ask(&modern("1", "tools/call", &params)).await.result("1")
+    params["_meta"] = json!({ "io.modelcontextprotocol/clientCapabilities": capabilities });
+    modern("1", "tools/call", &params)
+}
+
+async fn round(site: &Site, params: &Value) -> Value {
+    site.ask(&from_one_that_can(&json!({ "elicitation": {} }), params)).await.result("1")
 }
 
 fn question(message: &str) -> Value {
@@ -85,4 +91,36 @@ async fn what_a_modern_client_brings_and_does_not_fit_is_asked_for_again() {
         let answer: Answer = site.ask(&modern("1", "tools/call", &json!({ "name": "tool", name: odd }))).await;
         answer.error(200, INVALID_PARAMS, "1");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_client_is_not_asked_for_what_it_cannot_give() {
+    async fn asks_for(client: Client, Params(Asked { method }): Params<Asked>) -> Result<Reply<Value>, ClientError> {
+        client.ask("key", &method, json!({})).await.map(Reply)
+    }
+
+    #[derive(Deserialize)]
+    struct Asked {
+        method: String,
+    }
+
+    let site = Site::over(on_post(asks_for));
+    let methods =
+        [("elicitation/create", "elicitation"), ("sampling/createMessage", "sampling"), ("roots/list", "roots")];
+    for (method, capability) in methods {
+        let params = json!({ "method": method });
+        let mut others = json!({ "elicitation": {}, "extensions": {}, "roots": {}, "sampling": {} });
+        let able = site.ask(&from_one_that_can(&others, &params)).await.result("1");
+        assert_eq!(able["inputRequests"]["key"]["method"], method);
+
+        others.as_object_mut().unwrap().remove(capability);
+        let error = site.ask(&from_one_that_can(&others, &params)).await.error(400, -32021, "1");
+        assert_eq!(error.data, Some(json!({ "requiredCapabilities": { capability: {} } })));
+
+        // It has it all the same.
+        let brings = json!({ "method": method, "inputResponses": { "key": 7 } });
+        assert_eq!(site.ask(&from_one_that_can(&others, &brings)).await.result("1"), 7);
+    }
+    let custom = site.ask(&from_one_that_can(&json!({}), &json!({ "method": "com.example/ask" }))).await.result("1");
+    assert_eq!(custom["resultType"], "input_required", "who knows what that needs");
 }

@@ -126,6 +126,15 @@ async fn several_things_may_be_asked_for_at_once_and_a_key_stands_for_one() {
     assert_eq!(result, json!({ "resultType": "input_required", "inputRequests": requests, "requestState": "" }));
 }
 
+/// JSON-RPC 2.0, section 4.2: params are an object or an array, or are left out.
+#[tokio::test]
+async fn params_that_are_nothing_are_left_out() {
+    let handler = async || InputRequired::of("a", "roots/list", ()).and("b", "roots/list", Value::Null);
+    let result = Site::over(on_post(handler)).ask(&calls("tools/call", &json!({}))).await.result("1");
+    let roots = json!({ "method": "roots/list" });
+    assert_eq!(result["inputRequests"], json!({ "a": roots, "b": roots }));
+}
+
 #[tokio::test]
 async fn a_state_alone_is_enough() {
     let handler = async || InputRequired::later("busy");

@@ -18,9 +18,13 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post as on_post;
+use futures_util::future::join_all;
 use futures_util::stream;
 use http::{Request, StatusCode};
-use mcp_layer::{Cancellation, McpError, McpLayer, McpMessage, McpServer, McpServerBuilder, Notifier, Reply};
+use mcp_layer::{
+    Cancellation, Change, Client, McpError, McpLayer, McpMessage, McpRouter, McpServer, McpServerBuilder, Notifier,
+    Reply, ServerInfo, Subscriptions,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -490,6 +494,165 @@ async fn last_code(mut events: Events) -> i64 {
     }
     let last: Value = serde_json::from_str(last.strip_prefix("data: ").unwrap()).unwrap();
     last["error"]["code"].as_i64().unwrap()
+}
+
+/// Asks its client.
+async fn asks(State(handlers): State<Handlers>, message: McpMessage, client: Client) -> Response {
+    let _at_work = handlers.begin();
+    if !message.is_request() {
+        return StatusCode::OK.into_response();
+    }
+    let Wish { ends, .. } = message.params().unwrap_or_default();
+    let ask = |client: Client| async move { client.request::<Value>("roots/list", json!({ "n": 1 })).await };
+    match ends.as_str() {
+        "impatient" => return ask(client.timeout(Duration::from_millis(5))).await.map(Reply).into_response(),
+        "given up" => tokio::select! {
+            _ = ask(client) => {}
+            () = sleep(Duration::from_millis(5)) => {}
+        },
+        "panic" => tokio::select! {
+            _ = ask(client) => {}
+            () = async {
+                sleep(Duration::from_millis(5)).await;
+                resume_unwind(Box::new("as asked"))
+            } => {}
+        },
+        "task" => drop(tokio::spawn(ask(client.clone()))),
+        "many" => drop(join_all((0..100).map(|_| ask(client.clone()))).await),
+        _ => return ask(client).await.map(Reply).into_response(),
+    }
+    Reply(json!({})).into_response()
+}
+
+async fn asks_politely(state: State<Handlers>, _token: Cancellation, message: McpMessage, client: Client) -> Response {
+    asks(state, message, client).await
+}
+
+/// How a question ends: `ends`, and what its client does then.
+async fn ask(place: &Place, path: &str, id: &str, (ends, does): (&str, &str)) {
+    let method = if does == "late" { "late" } else { "tools/call" };
+    let call = post(request(id, method, &json!({ "ends": ends }))).to(path);
+    if does == "json" {
+        place.ask(&call.with("accept", "application/json")).await.error(200, support::INTERNAL_ERROR, id);
+        return;
+    }
+    let mut events = place.open(&call).await;
+    if does == "unread" {
+        place.ask(&post(cancel(id)).to(path)).await.accepted();
+        return;
+    }
+    let question: Value = serde_json::from_str(&events.message().await).unwrap();
+    let responds = |member: &str| post(format!(r#"{{"jsonrpc":"2.0","id":{},{member}}}"#, question["id"])).to(path);
+    match does {
+        "answers" => place.ask(&responds(r#""result":{"roots":[]}"#)).await.accepted(),
+        "fails" => place.ask(&responds(r#""error":{"code":1,"message":"no"}"#)).await.accepted(),
+        "repeats" => {
+            for _ in 0..3 {
+                place.ask(&responds(r#""result":1"#)).await.accepted();
+            }
+        }
+        "leaves" => return,
+        "cancels" => place.ask(&post(cancel(id)).to(path)).await.accepted(),
+        _ => {}
+    }
+    while events.next().await.is_some() {}
+}
+
+#[test]
+fn every_way_for_a_question_to_end_leaves_nothing() {
+    const TIMES: usize = 60;
+    let _alone = alone();
+    held_clock().block_on(async {
+        let mut place = Place::new(|options| options);
+        let app = Router::new().route("/mcp", on_post(asks)).route("/polite", on_post(asks_politely));
+        place.app = app.with_state(place.handlers.clone()).layer(McpLayer::new(place.server.clone()));
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        for way in [
+            ("", "answers"),
+            ("", "fails"),
+            ("", "repeats"),
+            ("", "leaves"),
+            ("", "cancels"),
+            ("", "late"),
+            ("", "unread"),
+            ("", "json"),
+            ("impatient", ""),
+            ("given up", ""),
+            ("panic", ""),
+            ("many", "cancels"),
+            ("many", "leaves"),
+            ("many", "late"),
+            ("many", "unread"),
+        ] {
+            let mut before = 0;
+            for _ in 0..3 {
+                before = live_bytes();
+                for id in 0..TIMES {
+                    for path in ["/mcp", "/polite"] {
+                        ask(&place, path, &id.to_string(), way).await;
+                    }
+                }
+                nothing_is_left(&place, tasks).await;
+            }
+            // Ids are random, and so is which shard of a table grows. 120 that are left are 16 KiB at least.
+            no_more(before, 8 * 1_024, &format!("{way:?}"));
+        }
+        // What asks after its call has ended.
+        let mut before = 0;
+        for _ in 0..3 {
+            before = live_bytes();
+            for id in 0..TIMES {
+                place
+                    .ask(&post(request(&id.to_string(), "x", &json!({ "ends": "task" }))))
+                    .await
+                    .result(&id.to_string());
+            }
+            nothing_is_left(&place, tasks).await;
+        }
+        no_more(before, 8 * 1_024, "tasks");
+    });
+}
+
+#[test]
+fn subscriptions_leave_nothing() {
+    const TIMES: usize = 100;
+    let _alone = alone();
+    held_clock().block_on(async {
+        let subscriptions = Subscriptions::new();
+        let mcp = McpRouter::new(ServerInfo::new("n", "1")).request("resources/read", asks);
+        let mut place = Place::new(|options| options.honour_modern_cancel(true));
+        let mcp = mcp.subscriptions(&subscriptions).with_state(place.handlers.clone());
+        place.app = Router::new().route_service("/mcp", mcp).layer(McpLayer::new(place.server.clone()));
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        for ends in ["left", "unread", "cancelled", "slow"] {
+            let mut before = 0;
+            for _ in 0..3 {
+                before = live_bytes();
+                for id in 0..TIMES {
+                    let id = id.to_string();
+                    let uris: Vec<_> = (0..100).map(|n| format!("{id}:{n}")).collect();
+                    let filter = json!({ "notifications": { "resourceSubscriptions": uris } });
+                    let mut events = place.open(&modern(&id, "subscriptions/listen", &filter)).await;
+                    if ends == "unread" {
+                        continue;
+                    }
+                    events.message().await;
+                    if ends == "slow" {
+                        for n in 0..400 {
+                            subscriptions.publish(Change::ResourceUpdated(format!("{id}:{}", n % 100)));
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    if ends == "cancelled" {
+                        place.ask(&post(cancel(&id))).await.accepted();
+                        events.ends_with_error(-32800, &id).await;
+                    }
+                }
+                nothing_is_left(&place, tasks).await;
+            }
+            no_more(before, 4 * 1_024, ends);
+        }
+    });
 }
 
 /// Sends progress as fast as it can.

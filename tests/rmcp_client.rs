@@ -101,6 +101,7 @@ fn router() -> McpRouter<Arc<Probe>> {
         .tool(Tool::with_schema("hold", "Waits for its gate", object.clone(), hold))
         .tool(Tool::with_schema("label", "Returns its text, and the header with it", text, label).title("Label"))
         .tool(Tool::with_schema("obey", "Waits until it is told to stop", object, obey))
+        .tool(Tool::with_schema("welcome", "Asks for a name", json!({ "type": "object" }), welcome))
         .notification("notifications/cancelled", heard)
         .request("resources/read", read)
 }
@@ -134,7 +135,7 @@ async fn obey(
     CallToolResult::text(&work.name)
 }
 
-/// Asks as the client's version wants to be asked.
+/// Asks in the way of the client's version, with a state where there is one.
 async fn greet(info: ExchangeInfo, client: Client, responses: InputResponses) -> Result<Response, ClientError> {
     let answer = match responses.get("name") {
         Some(answer) => answer.clone(),
@@ -145,6 +146,13 @@ async fn greet(info: ExchangeInfo, client: Client, responses: InputResponses) ->
         None => client.request("elicitation/create", question("Your name?")).await?,
     };
     Ok(CallToolResult::structured(json!({ "answer": answer, "state": responses.state() })).into_response())
+}
+
+/// Asks twice, and leaves the way to the library.
+async fn welcome(client: Client) -> Result<CallToolResult, ClientError> {
+    let name: Value = client.ask("name", "elicitation/create", question("Your name?")).await?;
+    let again: Value = client.ask("again", "elicitation/create", question("Your name, again?")).await?;
+    Ok(CallToolResult::structured(json!([name["content"], again["content"]])))
 }
 
 async fn doubt(State(probe): State<Arc<Probe>>, client: Client) -> CallToolResult {
@@ -392,7 +400,7 @@ async fn tools_are_listed_and_called() {
         let visit = workshop.visit(era).await;
         let tools = in_time(visit.list_all_tools()).await.unwrap();
         let names: Vec<_> = tools.iter().map(|tool| &*tool.name).collect();
-        assert_eq!(names, ["doubt", "echo", "greet", "hold", "label", "obey"]);
+        assert_eq!(names, ["doubt", "echo", "greet", "hold", "label", "obey", "welcome"]);
         let label = &tools[4];
         assert_eq!(label.title.as_deref(), Some("Label"));
         assert_eq!(label.input_schema["required"], json!(["text"]));
@@ -463,6 +471,20 @@ async fn the_user_is_asked_during_a_call() {
         let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
         assert_eq!(greeted, json!({ "answer": answer, "state": state }));
         assert_eq!(*visit.service().heard.borrow(), [Heard::Question("Your name?".to_owned())]);
+        assert_eq!(workshop.ended() - ended, exchanges, "{era:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_user_is_asked_again_and_again_in_both_eras_by_the_same_tool() {
+    let workshop = Workshop::open().await;
+    for (era, exchanges) in [(Era::Legacy, 1), (Era::Modern, 3)] {
+        let visit = workshop.visit(era).await;
+        let ended = workshop.ended();
+        let welcomed = text(visit.call_tool(call("welcome", &json!({})))).await;
+        assert_eq!(welcomed, r#"[{"name":"Ada"},{"name":"Ada"}]"#);
+        let questions = ["Your name?", "Your name, again?"].map(|question| Heard::Question(question.to_owned()));
+        assert_eq!(*visit.service().heard.borrow(), questions);
         assert_eq!(workshop.ended() - ended, exchanges, "{era:?}");
     }
 }

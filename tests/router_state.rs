@@ -193,7 +193,7 @@ async fn a_tool_takes_any_extractor_too() {
         Agent(agent): Agent,
         Arguments(arguments): Arguments<Value>,
     ) -> CallToolResult {
-        CallToolResult::structured(json!([names, tenant, agent, arguments]))
+        CallToolResult::structured(json!({ "all": [names, tenant, agent, arguments] }))
     }
 
     let tool = Tool::with_schema("t", "A tool", json!({ "type": "object" }), call);
@@ -202,7 +202,7 @@ async fn a_tool_takes_any_extractor_too() {
     for era in Era::BOTH {
         let call = era.call("1", &json!({ "name": "t", "arguments": { "b": 1 } })).to("/x");
         let result = site.ask(&call.clone().and("user-agent", "curl")).await.result("1");
-        assert_eq!(result["structuredContent"], json!([["a"], "x", "curl", { "b": 1 }]));
+        assert_eq!(result["structuredContent"], json!({ "all": [["a"], "x", "curl", { "b": 1 }] }));
         assert_eq!(site.ask(&call).await.status, 403);
     }
 }

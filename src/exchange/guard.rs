@@ -104,8 +104,7 @@ impl<T: Send + 'static> Future for Guard<T> {
 impl<T: Send + 'static> Drop for Guard<T> {
     fn drop(&mut self) {
         let carries_on = || {
-            self.exchange.end().is_none()
-                && self.exchange.in_flight().departure(self.exchange.version()) == Departure::CarryOn
+            self.exchange.end().is_none() && self.exchange.in_flight().departure(&self.exchange) == Departure::CarryOn
         };
         match self.driven_by {
             DrivenBy::Nobody => {}

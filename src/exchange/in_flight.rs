@@ -17,7 +17,6 @@ use super::questions::Questions;
 use super::running::Running;
 use super::table::{Slots, Table};
 use super::unanswered::Unanswered;
-use crate::protocol::ProtocolVersion;
 
 /// Handlers that may use their grace time at once; of more, the newest is dropped without it.
 const MOST_IN_GRACE: usize = 1_024;
@@ -280,8 +279,10 @@ impl<T: Send + 'static> InFlight<T> {
         self.detached.spawn(async move { drop(guard.drive_in_background().await) });
     }
 
-    pub(super) fn departure(&self, version: ProtocolVersion) -> Departure {
-        self.options.departure(version)
+    /// Nobody but its client has any use for a subscription.
+    pub(super) fn departure(&self, exchange: &Exchange<T>) -> Departure {
+        let is_subscription = exchange.version().is_modern() && exchange.is_subscription();
+        if is_subscription { Departure::Cancel } else { self.options.departure(exchange.version()) }
     }
 
     pub(super) fn timeout_of(&self, method: &str) -> Option<Duration> {
@@ -291,7 +292,7 @@ impl<T: Send + 'static> InFlight<T> {
     /// The client of a stream is gone.
     pub(crate) fn depart(&self, exchange: &Arc<Exchange<T>>) {
         exchange.close_notes();
-        if self.departure(exchange.version()) == Departure::Cancel {
+        if self.departure(exchange) == Departure::Cancel {
             self.end(exchange, Outcome::Disconnected);
         }
     }

@@ -74,8 +74,9 @@ struct Modern {
 
 /// Why a [`Client`] has not given what it was asked for.
 ///
-/// It answers the request, so a handler can return it: [`InputRequired`](Self::InputRequired) by that, all others by the error
-/// -32603. A handler that fails in other ways too may return [`axum::response::Result`].
+/// It answers the request, so a handler can return it: [`InputRequired`](Self::InputRequired) by that,
+/// [`Undeclared`](Self::Undeclared) by the error -32021, all others by the error -32603. A handler that fails in other ways
+/// too may return [`axum::response::Result`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -91,6 +92,8 @@ pub enum ClientError {
     Invalid(String),
     /// It has not answered in time.
     TimedOut,
+    /// It is a modern client, and has not declared this capability, which the question needs.
+    Undeclared(&'static str),
     /// It cannot be asked: it accepts no event stream, or its message is no request, or `initialize`. Or it is a modern client,
     /// and was asked by [`request`](Client::request).
     Unsupported,
@@ -107,8 +110,8 @@ impl Client {
     /// What a modern client says that it can do, in each of its requests (2026-07-28, *Request Metadata*). Legacy clients
     /// said it in `initialize`, which is not kept: `None`.
     ///
-    /// MCP forbids asking a client for what it has not declared; a legacy one that is asked all the same answers with an
-    /// error.
+    /// MCP forbids asking a client for what it has not declared. [`ask`](Self::ask) sees to that where the client is modern; a
+    /// legacy one that is asked all the same answers with an error.
     #[must_use]
     pub fn capabilities(&self) -> Option<&Map<String, Value>> {
         self.modern.as_ref().map(|modern| &modern.capabilities)
@@ -129,9 +132,12 @@ impl Client {
         method: &str,
         params: impl Serialize + Send,
     ) -> Result<R, ClientError> {
-        let Some(Modern { given, .. }) = &self.modern else { return self.request(method, params).await };
+        let Some(Modern { capabilities, given }) = &self.modern else { return self.request(method, params).await };
         if let Some(result) = given.get(key).and_then(|given| R::deserialize(given).ok()) {
             return Ok(result);
+        }
+        if let Some(capability) = capability_for(method).filter(|&capability| !capabilities.contains_key(capability)) {
+            return Err(ClientError::Undeclared(capability));
         }
         let params = serde_json::to_value(params).map_err(|error| ClientError::Invalid(error.to_string()))?;
         let required = InputRequired::of(key, method, params);
@@ -173,6 +179,16 @@ impl Client {
             Ok(result) => serde_json::from_str(&result).map_err(invalid),
             Err(error) => Err(ClientError::answered(&error)),
         }
+    }
+}
+
+/// What a client has to declare that is to be asked by this method (2026-07-28, *Multi Round-Trip Requests*).
+fn capability_for(method: &str) -> Option<&'static str> {
+    match method {
+        "elicitation/create" => Some("elicitation"),
+        "roots/list" => Some("roots"),
+        "sampling/createMessage" => Some("sampling"),
+        _ => None,
     }
 }
 
@@ -253,6 +269,7 @@ impl fmt::Display for ClientError {
             Self::InputRequired(_) => f.write_str("the client is to send its request again, with what it is asked for"),
             Self::Invalid(why) => write!(f, "no valid question or result: {why}"),
             Self::TimedOut => f.write_str("the client has not answered in time"),
+            Self::Undeclared(capability) => write!(f, "the client has not declared the capability {capability}"),
             Self::Unsupported => f.write_str("the client cannot be asked during this request"),
         }
     }
@@ -264,6 +281,7 @@ impl IntoResponse for ClientError {
     fn into_response(self) -> Response {
         match self {
             Self::InputRequired(required) => required.into_response(),
+            Self::Undeclared(capability) => McpError::missing_capabilities(json!({ capability: {} })).into_response(),
             error => McpError::internal_error(error.to_string()).into_response(),
         }
     }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::task::coop::consume_budget;
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::RequestId;
+use crate::jsonrpc::{McpError, Message, RequestId};
 use crate::protocol::SUBSCRIPTION_ID;
-use crate::reply::Reply;
+use crate::reply::{Reply, closing};
 
 /// A `subscriptions/listen` request (2026-07-28, *Subscriptions*): the client wants to hear of changes for as long as it
 /// keeps the stream open.
@@ -36,7 +38,7 @@ use crate::reply::Reply;
 /// #       if true { break }
 ///         stream.send(&Change::ToolsListChanged).await;
 ///     }
-///     stream.close()
+///     stream.close().await
 /// }
 /// # let _: axum::routing::MethodRouter = axum::routing::post(listen);
 /// ```
@@ -81,7 +83,7 @@ pub enum Change {
 #[derive(Debug)]
 pub struct SubscriptionStream {
     exchange: Arc<Call>,
-    honoured: SubscriptionFilter,
+    honoured: Arc<SubscriptionFilter>,
 }
 
 impl Subscription {
@@ -93,9 +95,15 @@ impl Subscription {
 
     /// Begins the stream: tells the client what it will hear of. What it has not asked for is left out.
     pub async fn acknowledge(self, honoured: SubscriptionFilter) -> SubscriptionStream {
+        let honoured = Arc::new(honoured.and(&self.requested));
+        self.begin(honoured).await
+    }
+
+    /// The same with what is requested and honoured.
+    pub(crate) async fn begin(self, honoured: Arc<SubscriptionFilter>) -> SubscriptionStream {
         let Self { exchange, requested } = self;
-        let honoured = honoured.and(&requested);
-        let note = note(&exchange.key().id, "subscriptions/acknowledged", json!({ "notifications": honoured }));
+        drop(requested);
+        let note = note(&exchange.key().id, "subscriptions/acknowledged", json!({ "notifications": *honoured }));
         exchange.note(note).await;
         SubscriptionStream { exchange, honoured }
     }
@@ -104,6 +112,8 @@ impl Subscription {
 impl SubscriptionStream {
     /// Tells the client of a change, if it wants to hear of it. Waits while 64 of them wait for the client to read.
     pub async fn send(&self, change: &Change) {
+        // Where nobody has to wait, a handler that does nothing else would never let its exchange be ended.
+        consume_budget().await;
         if self.honoured.has(change) {
             self.exchange.note(self.note_of(change)).await;
         }
@@ -115,10 +125,10 @@ impl SubscriptionStream {
         &self.honoured
     }
 
-    /// The result that closes the stream in order, where the server ends it by itself.
-    #[must_use]
-    pub fn close(self) -> Reply<Value> {
-        Reply(json!({ "_meta": { SUBSCRIPTION_ID: self.exchange.key().id } }))
+    /// Tells the client that the server ends the stream, and gives the result that closes it in order.
+    pub async fn close(self) -> Reply<Value> {
+        self.exchange.note(closing(&self.exchange.key().id)).await;
+        Reply(json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID: self.exchange.key().id } }))
     }
 
     fn note_of(&self, change: &Change) -> String {
@@ -142,24 +152,13 @@ impl SubscriptionFilter {
         self
     }
 
-    fn has(&self, change: &Change) -> bool {
+    pub(crate) fn has(&self, change: &Change) -> bool {
         match change {
             Change::PromptsListChanged => self.prompts_list_changed,
             Change::ResourceUpdated(uri) => self.resource_subscriptions.contains(uri),
             Change::ResourcesListChanged => self.resources_list_changed,
             Change::ToolsListChanged => self.tools_list_changed,
         }
-    }
-
-    /// All changes that it has.
-    pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
-        let lists = [
-            (self.prompts_list_changed, Change::PromptsListChanged),
-            (self.resources_list_changed, Change::ResourcesListChanged),
-            (self.tools_list_changed, Change::ToolsListChanged),
-        ];
-        let lists = lists.into_iter().filter_map(|(is_wanted, change)| is_wanted.then_some(change));
-        lists.chain(self.resource_subscriptions.iter().cloned().map(Change::ResourceUpdated))
     }
 }
 
@@ -174,23 +173,34 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+fn requested(request: &Message) -> Result<SubscriptionFilter, McpError> {
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        notifications: &'a RawValue,
+    }
+
+    let Params { notifications } = request.params_as()?;
+    // An array could be read as one, too.
+    if !notifications.get().starts_with('{') {
+        return Err(McpError::invalid_params("Invalid params: `notifications` is no object"));
+    }
+    let filter = serde_json::from_str(notifications.get());
+    filter.map_err(|error| McpError::invalid_params(format!("Invalid params: {error}")))
+}
+
 /// A filter that is none is answered by the error -32602; a client that accepts no event stream gets 406.
 impl<S: Send + Sync> FromRequestParts<S> for Subscription {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        #[derive(Deserialize)]
-        struct Params {
-            notifications: SubscriptionFilter,
-        }
-
         let context = Context::of(&parts.extensions)?;
         let exchange = context.subject.exchange().ok_or(ExtractRejection::NoRequest)?;
         if !context.streams {
             return Err(ExtractRejection::NoStream);
         }
-        let Params { notifications } = exchange.request().params_as().map_err(ExtractRejection::Params)?;
-        Ok(Self { exchange: Arc::clone(exchange), requested: notifications })
+        let requested = requested(exchange.request()).map_err(ExtractRejection::Params)?;
+        Ok(Self { exchange: Arc::clone(exchange), requested })
     }
 }
 
@@ -212,9 +222,7 @@ mod tests {
             serde_json::to_value(&both).unwrap(),
             json!({ "toolsListChanged": true, "resourceSubscriptions": ["b"] })
         );
-        let changes: Vec<_> = both.changes().collect();
-        assert_eq!(changes, [Change::ToolsListChanged, Change::ResourceUpdated("b".to_owned())]);
-        assert!(changes.iter().all(|change| both.has(change)));
+        assert!(both.has(&Change::ToolsListChanged) && both.has(&Change::ResourceUpdated("b".to_owned())));
         assert!(!both.has(&Change::PromptsListChanged) && !both.has(&Change::ResourceUpdated("a".to_owned())));
     }
 

@@ -107,6 +107,12 @@ impl Answer {
     }
 }
 
+/// The notification by which a server ends a subscription (2026-07-28, *Cancellation*).
+pub(crate) fn closing(id: &RequestId) -> String {
+    let params = serde_json::json!({ "requestId": id, "_meta": { SUBSCRIPTION_ID: id } });
+    serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()
+}
+
 /// How a response begins that lacks `jsonrpc` and the id.
 fn head(id: Option<&RequestId>) -> SmallVec<[u8; 64]> {
     let mut head = SmallVec::from_slice(br#"{"jsonrpc":"2.0","#);

@@ -42,7 +42,12 @@ impl InputRequired {
 
     /// Asks for one thing more.
     pub fn and(mut self, key: impl Into<String>, method: &str, params: impl Into<Value>) -> Self {
-        self.input_requests.insert(key.into(), json!({ "method": method, "params": params.into() }));
+        // JSON-RPC has no params that are null.
+        let request = match params.into() {
+            Value::Null => json!({ "method": method }),
+            params => json!({ "method": method, "params": params }),
+        };
+        self.input_requests.insert(key.into(), request);
         self
     }
 

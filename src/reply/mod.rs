@@ -10,7 +10,7 @@ mod settle;
 mod settled;
 mod streaming;
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::{Answer, closing};
 pub use self::call_tool_result::CallToolResult;
 pub(crate) use self::completion::Completion;
 pub use self::input_required::InputRequired;

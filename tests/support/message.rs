@@ -30,11 +30,15 @@ pub(crate) fn cancel_because(id: &str, reason: &Value) -> String {
 
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// A request of revision 2026-07-28: its `_meta` and its headers say the same.
+/// A request of revision 2026-07-28: its `_meta` and its headers say the same. Its client can do nothing, unless the
+/// params say otherwise.
 pub(crate) fn modern(id: &str, method: &str, params: &Value) -> Post {
     let mut params = params.clone();
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
-    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    if capabilities.is_null() {
+        *capabilities = json!({});
+    }
     let post = post(request(id, method, &params)).with("mcp-protocol-version", MODERN).and("mcp-method", method);
     match params["name"].as_str().or(params["uri"].as_str()) {
         Some(name) => post.and("mcp-name", name),

@@ -47,6 +47,12 @@ async function callsTools() {
   assert.deepEqual([failed.status, failed.error.code, failed.result.isError], [5, "tool_is_error", true]);
   const panicked = await inspect("tools/call", "--tool-name", "panic");
   assert.deepEqual([panicked.status, panicked.error.message], [1, "Internal error"]);
+  if (era === "modern") {
+    // It declares no elicitation. Asked all the same, it would wait for a user whom it cannot ask.
+    const asking = await inspect("tools/call", "--tool-name", "test_elicitation", "--tool-arg", "message=hello");
+    const lacks = "The client lacks a capability that this request needs";
+    assert.deepEqual([asking.status, asking.error.message], [1, lacks]);
+  }
 }
 
 async function reads() {

@@ -130,12 +130,16 @@ class Checks:
         await self.echoes("after a question")
 
     async def is_cancelled_while_asked(self):
-        asked, patience = anyio.Event(), anyio.Event()
+        asked, patience, told = anyio.Event(), anyio.Event(), anyio.Event()
         how = "cancelled while its user is asked"
 
         async def user(_params):
             asked.set()
-            await patience.wait()
+            try:
+                await patience.wait()
+            except anyio.get_cancelled_exc_class():
+                told.set()
+                raise
             return "decline", None
 
         self.user = user
@@ -150,6 +154,7 @@ class Checks:
             tasks.cancel_scope.cancel()
 
         if self.era == "modern":
+            true(told.is_set(), "the user is not told that nobody waits for an answer")
             await self.echoes(f"after one {how}")
             equal(len(self.posts), posted + 1, "POSTs, of which the last is the echo")
             equal((await self.debug())["parked"], 0, "parked")
@@ -162,6 +167,8 @@ class Checks:
             patience.set()
             await until("the end of a late response", lambda: "result" in self.posts[-1].message and self.posts[-1].end)
             equal((self.posts[-1].status, self.posts[-1].body), (202, b""), "the answer to a late response")
+        else:
+            await until("that the server takes its question back", told.is_set)
         await self.has_ended(how, post)
 
     async def is_over(self, how):

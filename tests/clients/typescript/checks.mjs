@@ -120,6 +120,7 @@ class Checks {
     if (this.era === "legacy") {
       await this.debugShows("a parked call", ({ parked }) => parked === 1);
       await this.endsParked(how, running);
+      assert.ok(signal.aborted, "the server takes its question back");
     } else {
       // The question was the answer, so nothing waits on the server.
       await this.debugShows("no parked call", ({ parked }) => parked === 0);
