@@ -423,6 +423,15 @@ async fn an_answer_that_has_come_is_not_cancelled() {
 }
 
 #[tokio::test]
+async fn a_byte_order_mark_hides_no_answer() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    let text = format!("\u{feff}{}", event(&answer("1")));
+    foreign.replies(reply(&[("content-type", "text/event-stream")], text.clone()));
+    assert_eq!(site.ask(&a_call(Era::Legacy, "1")).await.text(), text);
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_after_the_answer_ends_the_rest() {
     let foreign = Foreign::default();
     let site = foreign.site();
@@ -585,14 +594,14 @@ async fn a_client_that_comes_back_with_our_id_is_told_that_nothing_follows() {
 async fn a_client_that_does_not_read_holds_little_and_can_be_ended() {
     let foreign = Foreign::default();
     let site = foreign.site();
-    for size in [100, 100_000] {
+    for (size, most) in [(100, 70), (100_000, 8)] {
         let feed = foreign.streams();
         let call = Reading::of(&site, &a_call(Era::Legacy, "1")).await;
         let note = event(&"x".repeat(size));
         let mut taken = 0;
         while timeout(Duration::from_millis(200), feed.send(Ok(note.clone().into()))).await.is_ok() {
             taken += 1;
-            assert!(taken < 100, "{taken} events of {size} bytes");
+            assert!(taken <= most, "{taken} events of {size} bytes");
         }
         site.ask(&post(cancel("1"))).await.accepted();
         timeout(BOUND, feed.closed()).await.unwrap();
