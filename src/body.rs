@@ -15,6 +15,8 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::exchange::{Lifecycle, Piece};
 use crate::extract::Call;
+use crate::foreign::Course;
+use crate::reply::minted;
 
 pin_project! {
     /// The events of a reply that is a stream. Dropped before its end, it means that the client is gone.
@@ -77,11 +79,22 @@ impl Drop for Reader {
 }
 
 /// A service's own stream, which passes as it is, and may end with an event of ours.
-pub(crate) struct PassedStream(Reader);
+pub(crate) struct PassedStream {
+    reader: Reader,
+    course: Arc<Course>,
+}
 
 impl PassedStream {
-    pub(crate) fn new(exchange: Arc<Call>) -> Self {
-        Self(Reader { exchange, has_all: false })
+    pub(crate) fn new(exchange: Arc<Call>, course: Arc<Course>) -> Self {
+        Self { reader: Reader { exchange, has_all: false }, course }
+    }
+
+    /// An event of ours. Where others have ids it has one too: to a client that comes back nevertheless, as some do after an
+    /// error, it says that nothing follows.
+    fn event(&self, message: &str) -> Bytes {
+        let has_id = self.course.has_ids() && !self.reader.exchange.version().is_modern();
+        let id = if has_id { format!("id: {}\n", minted()) } else { String::new() };
+        format!("{id}data: {message}\n\n").into()
     }
 }
 
@@ -90,12 +103,11 @@ impl http_body::Body for PassedStream {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let reader = &mut self.0;
-        Poll::Ready(match ready!(reader.exchange.notes().poll_next(cx)) {
-            Some(Piece::Message(message)) => Some(Ok(Frame::data(format!("data: {message}\n\n").into()))),
+        Poll::Ready(match ready!(self.reader.exchange.notes().poll_next(cx)) {
+            Some(Piece::Message(message)) => Some(Ok(Frame::data(self.event(&message)))),
             Some(Piece::Passing(bytes)) => Some(Ok(Frame::data(bytes))),
             None => {
-                reader.has_all = true;
+                self.reader.has_all = true;
                 None
             }
         })

@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -83,9 +82,10 @@ pub(crate) fn pass(
     completion: impl Future<Output = Completion<Settled>> + Send + 'static,
     shared: &Arc<Shared>,
 ) -> Response {
-    let Head { parts, takes_events } = head;
+    let Head { parts, course } = head;
     exchange.set_streams();
-    let response = Response::from_parts(parts, Body::new(PassedStream::new(Arc::clone(exchange))));
+    let body = Body::new(PassedStream::new(Arc::clone(exchange), Arc::clone(&course)));
+    let response = Response::from_parts(parts, body);
     let Ok(runtime) = Handle::try_current() else {
         exchange.notes().finish(None, false);
         return response;
@@ -101,7 +101,7 @@ pub(crate) fn pass(
                 Vec::new()
             }
             Completion::Replied(Ok(Settled::Streamed(Streamed::Over))) => Vec::new(),
-            _ if !takes_events.load(Ordering::Relaxed) => Vec::new(),
+            _ if !course.takes_events() => Vec::new(),
             completion if shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion) => Vec::new(),
             completion => last_events(completion, &exchange, &shared),
         };

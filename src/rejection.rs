@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::exchange::Refused;
 use crate::jsonrpc::{Malformed, McpError};
 
-/// Why a POST was not let in. What a client sent is never part of the text.
+/// Why a request was not let in. What a client sent is never part of the text.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Rejection {
     BodyTimeout(Duration),
@@ -25,6 +25,8 @@ pub(crate) enum Rejection {
     InvalidMeta(&'static str),
     Malformed(Malformed),
     NotAcceptable,
+    /// A stream that this crate has ended.
+    NothingFollows,
     OriginNotAllowed,
     /// A header `Mcp-Param-…`.
     ParamHeaderMismatch(String),
@@ -68,6 +70,11 @@ impl Rejection {
         matches!(self, Self::Refused(Refused::Full | Refused::OwnerFull)).then_some(1)
     }
 
+    /// The methods that are allowed instead.
+    pub(crate) fn allow(&self) -> Option<&'static str> {
+        matches!(self, Self::NothingFollows).then_some("POST")
+    }
+
     fn row(&self) -> (StatusCode, i64, &'static str) {
         let invalid = McpError::INVALID_REQUEST;
         match self {
@@ -96,6 +103,7 @@ impl Rejection {
                 invalid,
                 "The Accept header must allow application/json or text/event-stream",
             ),
+            Self::NothingFollows => (StatusCode::METHOD_NOT_ALLOWED, invalid, "Nothing follows the event of this id"),
             Self::OriginNotAllowed => (
                 StatusCode::FORBIDDEN,
                 invalid,

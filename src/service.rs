@@ -12,7 +12,8 @@ use tower::Service;
 use crate::exchange::Refused;
 use crate::extract::Context;
 use crate::future::ResponseFuture;
-use crate::inbound::headers::{Known, SESSION_ID, is_minted};
+use crate::inbound::headers::{Known, SESSION_ID, is_minted, resumes_ended};
+use crate::rejection::Rejection;
 use crate::server::Shared;
 
 /// The service that [`McpLayer`](crate::McpLayer) makes. It never fails and is always ready, so that a cancel gets through
@@ -62,6 +63,9 @@ where
         if parts.method != Method::POST {
             if shared.in_flight.lifecycle().is_draining() {
                 return ResponseFuture::refuse(shared, Refused::ShuttingDown.into(), &parts, body);
+            }
+            if self.is_foreign && parts.method == Method::GET && resumes_ended(&parts.headers) {
+                return ResponseFuture::refuse(shared, Rejection::NothingFollows, &parts, body);
             }
             if is_minted(known.session_id) {
                 parts.headers.remove(SESSION_ID);

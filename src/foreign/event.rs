@@ -16,6 +16,8 @@ impl<'a> Event<'a> {
         let mut read = Self::default();
         // What is no UTF-8 is no JSON-RPC message either.
         let Ok(text) = std::str::from_utf8(event) else { return read };
+        // A stream may begin with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for line in text.split(['\n', '\r']) {
             let (field, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);

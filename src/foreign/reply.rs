@@ -27,8 +27,26 @@ const LARGEST: usize = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) parts: Parts,
-    /// What has been sent ends with a whole event that can be read, so that one of ours may follow.
-    pub(crate) takes_events: Arc<AtomicBool>,
+    pub(crate) course: Arc<Course>,
+}
+
+/// What can follow the events of a stream that have come so far.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    has_ids: AtomicBool,
+    is_closed: AtomicBool,
+}
+
+impl Course {
+    /// They end with a whole event that can be read, so that one of ours may follow.
+    pub(crate) fn takes_events(&self) -> bool {
+        !self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// One had an id, so that a client may come back with that.
+    pub(crate) fn has_ids(&self) -> bool {
+        self.has_ids.load(Ordering::Relaxed)
+    }
 }
 
 /// Lets a service answer. Its reply passes as it is; a stream goes event by event, behind its head.
@@ -120,9 +138,9 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
             parts.headers.insert(SESSION_ID, mint());
         }
     }
-    let takes_events = Arc::new(AtomicBool::new(is_readable));
+    let course = Arc::new(Course { is_closed: AtomicBool::new(!is_readable), ..Course::default() });
     // Where its client has left, nobody waits for it.
-    head.send(Head { parts, takes_events: Arc::clone(&takes_events) }).ok();
+    head.send(Head { parts, course: Arc::clone(&course) }).ok();
     if !is_readable {
         let (_, mut body) = events.into_rest();
         while let Some(Ok(frame)) = body.frame().await {
@@ -132,18 +150,19 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
         }
         return Settled::Streamed(Streamed::Over);
     }
-    let mut can_resume = false;
     while let Some(piece) = events.next().await {
         let bytes = match piece {
             Piece::Event(bytes) => bytes,
             Piece::Part(bytes) => {
-                takes_events.store(false, Ordering::Relaxed);
+                course.is_closed.store(true, Ordering::Relaxed);
                 exchange.pass(bytes).await;
                 continue;
             }
         };
         let event = Event::read(&bytes);
-        can_resume |= event.has_id;
+        if event.has_id {
+            course.has_ids.store(true, Ordering::Relaxed);
+        }
         if event.answers(&exchange.key().id).is_some() {
             let (held, rest) = events.into_rest();
             return Settled::Streamed(Streamed::Answered { event: bytes, held, rest });
@@ -151,6 +170,6 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
         exchange.pass(bytes).await;
     }
     // A service may close a stream on purpose after an event with an id: its client comes back for the rest.
-    let is_over = (can_resume && !exchange.version().is_modern()) || !takes_events.load(Ordering::Relaxed);
+    let is_over = (course.has_ids() && !exchange.version().is_modern()) || !course.takes_events();
     Settled::Streamed(if is_over { Streamed::Over } else { Streamed::Broken })
 }

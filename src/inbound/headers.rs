@@ -12,7 +12,9 @@ use crate::rejection::Rejection;
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// What the session ids that this crate mints begin with: they are ours to interpret, all others the inner service's.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What the ids of sessions and events that this crate mints begin with: they are ours to interpret, all others the inner service's.
 pub(crate) const MINTED: &str = "mcpl-";
 
 /// The headers that every request is judged by, found in one pass: each look-up in the map would cost as much.
@@ -86,9 +88,14 @@ impl<'a> Field<'a> {
     }
 }
 
-/// This session id is one of ours: the inner service is not to see it.
-pub(crate) fn is_minted(session_id: Field<'_>) -> bool {
-    matches!(session_id, Field::Once(value) if value.as_bytes().starts_with(MINTED.as_bytes()))
+/// This id is one of ours: the inner service is not to see it.
+pub(crate) fn is_minted(id: Field<'_>) -> bool {
+    matches!(id, Field::Once(value) if value.as_bytes().starts_with(MINTED.as_bytes()))
+}
+
+/// A client comes back for what follows the last event of a stream, and that one was ours: nothing does.
+pub(crate) fn resumes_ended(headers: &HeaderMap) -> bool {
+    is_minted(Field::of(headers, &LAST_EVENT_ID))
 }
 
 /// A header's value as its client meant it (*Value Encoding*). `None` if it has characters that no header may have.

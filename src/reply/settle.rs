@@ -227,6 +227,10 @@ pub(crate) fn accepted() -> Response {
 
 /// A session id of our own.
 pub(crate) fn mint() -> HeaderValue {
-    let id = format!("{MINTED}{}", Uuid::new_v4().simple());
-    HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static(MINTED))
+    HeaderValue::try_from(minted()).unwrap_or_else(|_| HeaderValue::from_static(MINTED))
+}
+
+/// An id of our own, of a session or an event.
+pub(crate) fn minted() -> String {
+    format!("{MINTED}{}", Uuid::new_v4().simple())
 }

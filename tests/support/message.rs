@@ -98,6 +98,10 @@ impl Post {
         self
     }
 
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
     pub(crate) fn request(&self) -> Request<Body> {
         let request = self
             .headers
