@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post as on_post};
 use mcp_layer::{Deferred, DeferredReply, McpError, Outcome, ReplyTicket};
 use serde_json::{Value, json};
@@ -147,4 +149,23 @@ async fn a_notification_has_no_ticket() {
     let site = Site::over(Desk::default().handler());
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
     site.ask(&post(notification.to_string())).await.accepted();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_all_messages_takes_a_ticket_where_there_is_one() {
+    async fn all(deferred: Option<Deferred>) -> Response {
+        match deferred {
+            Some(deferred) => {
+                let (ticket, reply) = deferred.split();
+                ticket.reply(json!({ "n": 1 })).unwrap();
+                reply.into_response()
+            }
+            None => StatusCode::NOT_FOUND.into_response(),
+        }
+    }
+
+    let site = Site::over(on_post(all));
+    assert_eq!(site.ask(&post(call("1", &json!({})))).await.result("1"), json!({ "n": 1 }));
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
+    assert_eq!(site.ask(&post(notification.to_string())).await.status, 404);
 }
