@@ -334,9 +334,9 @@ async fn what_a_child_asks_reaches_the_client_and_the_answer_returns() {
 #[tokio::test]
 #[ignore = "needs python3"]
 async fn a_child_that_asks_in_vain_is_told_so() {
-    let bridge = Bridge::new(&[], &[]).await;
+    let bridge = Bridge::new(&[], &["eager"]).await;
     let client = bridge.open().await;
-    // It asked as soon as it was initialized; and its ping was answered here.
+    // It asked before there was a call; and its ping was answered here.
     client.hears(|line| line["id"] == "p" && line["result"] == json!({})).await;
     client.hears(|line| line["id"] == "early" && line["error"]["message"].as_str().unwrap().contains("no call")).await;
     // Who shares a child is not asked.

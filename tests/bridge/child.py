@@ -1,6 +1,6 @@
 """An MCP server over stdio that misbehaves on demand: a call names what it does.
 
-    child.py [WORD ...]     words: dies, deaf, refuses, silent, stubborn
+    child.py [WORD ...]     words: dies, eager, refuses, silent, stubborn
 """
 import json
 import os
@@ -92,6 +92,8 @@ def main():
                 if "refuses" in WORDS:
                     write({"id": id, "error": {"code": -7, "message": "not today"}})
                     continue
+                if "eager" in WORDS:
+                    write({"id": "early", "method": "roots/list"})
                 write({"id": id, "result": {
                     "protocolVersion": params["protocolVersion"],
                     "capabilities": {"tools": {"listChanged": True}, "logging": {}},
@@ -100,7 +102,6 @@ def main():
                 }})
             case {"method": "notifications/initialized"}:
                 write({"id": "p", "method": "ping"})
-                write({"id": "early", "method": "roots/list"})
             case {"method": "tools/call", "id": id}:
                 call(id, params["name"], params.get("arguments", {}), params.get("_meta", {}))
             case {"method": "tools/list", "id": id}:
