@@ -21,6 +21,7 @@ mod child;
 mod http;
 mod launcher;
 mod line;
+mod lines;
 mod modern;
 mod options;
 mod process;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncWriteExt};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use crate::child::Child;
 use crate::line::beginning;
+use crate::lines::{Unreadable, lines};
 
 /// What a process has written before it ended is read for this long at most: one that it started may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -50,12 +50,12 @@ impl Process {
 
     /// Why it ends, and whether the process has ended already. Its input is closed then.
     async fn serve(&mut self) -> (String, bool) {
-        let Self { child, lines, max_line_bytes, process, .. } = self;
+        let Self { child, lines: to_write, max_line_bytes, process, .. } = self;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
             return ("the server has no pipes".to_owned(), false);
         };
         let mut reading = pin!(read(stdout, child, *max_line_bytes));
-        let mut writing = pin!(write(stdin, lines));
+        let mut writing = pin!(write(stdin, to_write));
         let why = loop {
             tokio::select! {
                 why = &mut reading => break why,
@@ -107,22 +107,18 @@ fn exited(status: std::io::Result<ExitStatus>) -> String {
 }
 
 /// Why there is nothing more to read.
-async fn read(stdout: ChildStdout, child: &Arc<Child>, max_line_bytes: usize) -> String {
-    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(max_line_bytes));
+async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> String {
+    let mut lines = lines(stdout, longest);
     loop {
         match lines.next().await {
-            Some(Ok(line)) if line.trim().is_empty() => {}
-            Some(Ok(line)) => child.heard(&line),
+            Some(Ok(Ok(line))) if line.trim().is_empty() => {}
+            Some(Ok(Ok(line))) => child.heard(&line),
+            Some(Ok(Err(Unreadable::NotUtf8))) => tracing::warn!("the server wrote a line that is not UTF-8"),
             // It may have been an answer, and nobody knows whose.
-            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
-                return format!("the server wrote a line of more than {max_line_bytes} bytes");
+            Some(Ok(Err(Unreadable::TooLong))) => {
+                return format!("the server wrote a line of more than {longest} bytes");
             }
-            Some(Err(LinesCodecError::Io(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
-                tracing::warn!("the server wrote a line that is not UTF-8");
-                // The codec pauses once after each error.
-                lines.next().await;
-            }
-            Some(Err(LinesCodecError::Io(error))) => return format!("the server cannot be read: {error}"),
+            Some(Err(error)) => return format!("the server cannot be read: {error}"),
             None => return "the server has closed its output".to_owned(),
         }
     }
@@ -143,16 +139,12 @@ async fn write(mut stdin: ChildStdin, lines: &mut mpsc::Receiver<String>) {
     std::future::pending().await
 }
 
-async fn log(stderr: impl AsyncRead + Unpin, pid: Option<u32>) {
-    let mut lines = FramedRead::new(stderr, LinesCodec::new_with_max_length(LONGEST_LOGGED));
-    loop {
-        match lines.next().await {
-            Some(Ok(line)) => tracing::info!(pid, line = beginning(&line), "stderr"),
-            Some(Err(error)) => {
-                tracing::info!(pid, %error, "stderr");
-                lines.next().await;
-            }
-            None => return,
+async fn log(stderr: ChildStderr, pid: Option<u32>) {
+    let mut lines = lines(stderr, LONGEST_LOGGED);
+    while let Some(Ok(line)) = lines.next().await {
+        match line {
+            Ok(line) => tracing::info!(pid, line = beginning(&line), "stderr"),
+            Err(unreadable) => tracing::info!(pid, ?unreadable, "stderr"),
         }
     }
 }

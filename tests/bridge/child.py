@@ -28,14 +28,16 @@ def call(id, name, arguments, meta):
             question = arguments.get("id", f"q{id}")
             asked[question] = id
             write({"id": question, "method": arguments.get("method", "elicitation/create"), "params": {"message": "?"}})
-            if arguments.get("forget"):
-                write({"method": "notifications/cancelled", "params": {"requestId": question}})
         case "broken":
             write({"id": id})
         case "exit":
             sys.exit(arguments.get("status", 3))
         case "error":
             write({"id": id, "error": {"code": -32002, "message": "no such thing", "data": {"x": 1}}})
+        case "forget":
+            for question in asked:
+                write({"method": "notifications/cancelled", "params": {"requestId": question}})
+            answer(id, "forgotten")
         case "hang":
             pass
         case "heard":
