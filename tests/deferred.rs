@@ -31,6 +31,26 @@ impl Desk {
     }
 }
 
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 async fn hands_on(State(desk): State<Desk>, deferred: Deferred) -> ([(&'static str, &'static str); 1], DeferredReply) {
     let (ticket, reply) = deferred.split();
     desk.0.lock().unwrap().push(ticket);
@@ -59,6 +79,26 @@ async fn a_ticket_that_is_dropped_is_an_error() {
     let asked = site.begin(&post(call("1", &json!({}))));
     drop(desk.ticket().await);
     asked.answer().await.error(200, INTERNAL_ERROR, "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_that_is_dropped_after_the_end_is_none() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::ERROR).with_writer(move || writer.clone());
+    let _logging = tracing::subscriber::set_default(subscriber.finish());
+
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&post(call("1", &json!({}))));
+    let ticket = desk.ticket().await;
+    site.ask(&post(cancel("1"))).await.accepted();
+    assert_eq!(ticket.ended().await, Outcome::Cancelled);
+    drop(ticket);
+    asked.answer().await.error(200, CANCELLED, "1");
+    site.server.shutdown(Duration::ZERO).await;
+    assert_eq!(log.text(), "");
 }
 
 #[tokio::test(start_paused = true)]
