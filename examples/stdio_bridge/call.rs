@@ -3,7 +3,8 @@ use std::sync::Arc;
 use mcp_layer::{Cancellation, Client, McpError, McpMessage, ReplyTicket};
 use serde_json::value::RawValue;
 
-use crate::child::{Caller, Child, Note};
+use crate::caller::{Caller, Note};
+use crate::child::Child;
 use crate::line::Answer;
 use crate::modern;
 use crate::session::Usage;

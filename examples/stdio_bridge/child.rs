@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_layer::{Cancellation, Client, ClientError, McpError};
+use mcp_layer::{ClientError, McpError};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -11,10 +11,10 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::asked::Asked;
+use crate::caller::{Caller, Note};
 use crate::line::{self, Answer, Line, beginning};
 
-/// Notifications that wait for a client to read them.
-const MOST_NOTES: usize = 64;
 /// What a child asks clients at once.
 const MOST_QUESTIONS: usize = 64;
 /// What a child that does not read may still be told.
@@ -56,36 +56,10 @@ struct Entry {
     caller: Option<Caller>,
 }
 
-/// Who waits for a call.
-#[derive(Debug)]
-pub(crate) struct Caller {
-    pub(crate) client: Client,
-    pub(crate) notes: mpsc::Sender<Note>,
-    /// Progress is all that it may hear.
-    pub(crate) is_modern: bool,
-}
-
-/// A notification on its way to a client.
-#[derive(Debug)]
-pub(crate) enum Note {
-    Other { method: String, params: Box<RawValue> },
-    Progress { progress: f64, total: Option<f64>, message: Option<String> },
-}
-
 #[derive(Debug)]
 struct Ended {
     at: Instant,
     why: String,
-}
-
-/// A request that a child is to answer. Dropped before the answer, it is cancelled there.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    answer: oneshot::Receiver<Answer>,
-    /// Of a request that may be cancelled, once it has been sent.
-    cancellation: Option<Cancellation>,
-    child: Arc<Child>,
-    id: u64,
 }
 
 impl Child {
@@ -146,7 +120,12 @@ impl Child {
         calls.last_id += 1;
         let id = calls.last_id;
         calls.in_progress.insert(id, Entry { answer: sender, caller });
-        Ok(Asked { answer, cancellation: None, child: Arc::clone(self), id })
+        Ok(Asked::new(Arc::clone(self), id, answer))
+    }
+
+    /// Nobody waits for it any more. Tells whether it had no answer yet.
+    pub(crate) fn forget(&self, id: u64) -> bool {
+        lock(&self.calls).in_progress.remove(&id).is_some()
     }
 
     /// Writes a line, as soon as there is room for it.
@@ -157,8 +136,15 @@ impl Child {
         })
     }
 
+    /// Writes a line if there is room for it: a child that asks without reading is not waited for.
+    fn retort(&self, line: String) {
+        if self.lines.try_send(line).is_err() {
+            tracing::warn!("the server does not read: its request is not answered");
+        }
+    }
+
     /// Writes a line that nobody waits for. Where there is no room for it soon, it is dropped.
-    fn mention(self: &Arc<Self>, line: String) {
+    pub(crate) fn mention(self: &Arc<Self>, line: String) {
         let Err(mpsc::error::TrySendError::Full(line)) = self.lines.try_send(line) else { return };
         let child = Arc::clone(self);
         tokio::spawn(async move {
@@ -202,7 +188,7 @@ impl Child {
         }
     }
 
-    fn over(&self) -> McpError {
+    pub(crate) fn over(&self) -> McpError {
         let why = self.ended.get().map_or("the server is being ended", |ended| &ended.why);
         McpError::internal_error(why.to_owned())
     }
@@ -278,11 +264,11 @@ impl Child {
     /// It asks something: the client whose call is the newest, on the stream of that call.
     fn asked(self: &Arc<Self>, id: &RawValue, method: &str, params: Option<&RawValue>) {
         if method == "ping" {
-            return self.mention(line::response(id, Ok(line::raw(&json!({})))));
+            return self.retort(line::response(id, Ok(line::raw(&json!({})))));
         }
         let refuse = |why: &'static str| {
             tracing::info!(method = beginning(method), why, "the server asks in vain");
-            self.mention(line::response(id, Err(McpError::internal_error(why))));
+            self.retort(line::response(id, Err(McpError::internal_error(why))));
         };
         if self.clients == Clients::Many {
             return refuse("the client declared no capabilities");
@@ -315,53 +301,6 @@ impl Child {
         let id = line::members(params).and_then(|members| members.get("requestId").copied());
         if let Some(question) = id.and_then(|id| lock(&self.questions).remove(id.get())) {
             question.abort();
-        }
-    }
-}
-
-impl Caller {
-    pub(crate) fn new(client: Client, is_modern: bool) -> (Self, mpsc::Receiver<Note>) {
-        let (notes, heard) = mpsc::channel(MOST_NOTES);
-        (Self { client, notes, is_modern }, heard)
-    }
-
-    fn hear(&self, note: Note) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.notes.try_send(note) {
-            tracing::warn!("a client does not read: a notification is dropped");
-        }
-    }
-}
-
-impl Asked {
-    /// Sends the request, with a progress token of the bridge's own in place of the client's.
-    pub(crate) async fn send(&self, method: &str, params: &RawValue) -> Result<(), McpError> {
-        let own = line::with_token(params, self.id);
-        self.child.tell(line::request(self.id, method, own.as_deref().unwrap_or(params))).await
-    }
-
-    /// From here on the child is told if nobody waits any more.
-    pub(crate) fn cancelled_by(&mut self, cancellation: Cancellation) {
-        self.cancellation = Some(cancellation);
-    }
-
-    pub(crate) async fn answered(mut self) -> Answer {
-        let answer = (&mut self.answer).await;
-        self.cancellation = None;
-        answer.unwrap_or_else(|_| Err(self.child.over()))
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        let was_waiting = lock(&self.child.calls).in_progress.remove(&self.id).is_some();
-        if let Some(cancellation) = self.cancellation.take()
-            && was_waiting
-        {
-            let mut params = json!({ "requestId": self.id });
-            if let Some(reason) = cancellation.reason() {
-                params["reason"] = (*reason).into();
-            }
-            self.child.mention(line::notification("notifications/cancelled", &params));
         }
     }
 }

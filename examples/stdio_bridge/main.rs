@@ -16,7 +16,9 @@
 //!
 //! The bridge authenticates nobody. Put a layer before it that does, where others than you can reach it.
 
+mod asked;
 mod call;
+mod caller;
 mod child;
 mod http;
 mod launcher;

@@ -48,6 +48,12 @@ pub(crate) fn discovered(initialized: &RawValue) -> Answer {
 
 /// Adds to an answer what every result has.
 pub(crate) fn completed(method: &str, initialized: &RawValue, answer: Answer) -> Answer {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Initialized {
+        server_info: Box<RawValue>,
+    }
+
     let result = match answer {
         Ok(result) => result,
         Err(error) if error.code() == RESOURCE_NOT_FOUND => {
@@ -68,11 +74,6 @@ pub(crate) fn completed(method: &str, initialized: &RawValue, answer: Answer) ->
         // As good as no hint: stale at once, and nobody else's.
         lacks("ttlMs", 0.into());
         lacks("cacheScope", "private".into());
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Initialized {
-        server_info: Box<RawValue>,
     }
     let meta = members.get("_meta").map_or("{}", |meta| meta.get());
     if let (Ok(Initialized { server_info }), Ok(mut meta)) =

@@ -136,7 +136,7 @@ async fn write(mut stdin: ChildStdin, lines: &mut mpsc::Receiver<String>) {
     // Who sends a line from now on is told so.
     lines.close();
     while lines.recv().await.is_some() {}
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn log(stderr: ChildStderr, pid: Option<u32>) {

@@ -3,6 +3,7 @@
 #![allow(unused_imports, reason = "as above")]
 
 mod answer;
+pub(crate) mod bridge;
 mod client;
 mod era;
 mod events;
