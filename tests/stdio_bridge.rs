@@ -204,7 +204,7 @@ async fn the_last_words_of_a_child_are_heard() {
 #[tokio::test]
 #[ignore = "needs python3"]
 async fn a_child_that_hangs_is_overtaken_by_the_deadline_and_told() {
-    let bridge = Bridge::new(&["--request-timeout", "0.5"], &[]).await;
+    let bridge = Bridge::new(&["--request-timeout", "2"], &[]).await;
     let client = bridge.open().await;
     client.call("1", "hang", &json!({})).await.error(200, TIMED_OUT, "1");
     client.hears(|line| line["method"] == "notifications/cancelled").await;

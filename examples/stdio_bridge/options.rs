@@ -48,7 +48,9 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn server(&self) -> Result<McpServer, ConfigError> {
-        let mut server = McpServer::builder().request_timeout(Some(self.request_timeout));
+        // `initialize` has the time to start.
+        let mut server =
+            McpServer::builder().request_timeout(Some(self.request_timeout)).request_timeout_of("initialize", None);
         if !self.allowed_host.is_empty() {
             server = server.allowed_hosts(&self.allowed_host)?;
         }

@@ -56,9 +56,9 @@ impl Process {
         };
         let mut reading = pin!(read(stdout, child, *max_line_bytes));
         let mut writing = pin!(write(stdin, to_write));
-        let why = loop {
+        let read = loop {
             tokio::select! {
-                why = &mut reading => break why,
+                read = &mut reading => break read,
                 () = &mut writing => {}
                 status = process.wait() => {
                     timeout(LAST_WORDS, reading).await.ok();
@@ -67,10 +67,13 @@ impl Process {
                 () = child.asked_to_end() => return ("the session has ended".to_owned(), false),
             }
         };
-        // Its output ends with the process, mostly.
-        match timeout(LAST_WORDS, process.wait()).await {
-            Ok(status) => (exited(status), true),
-            Err(_) => (why, false),
+        // Its output ends with the process, mostly, whose status tells more.
+        match read {
+            Err(why) => (why, false),
+            Ok(()) => match timeout(LAST_WORDS, process.wait()).await {
+                Ok(status) => (exited(status), true),
+                Err(_) => ("the server has closed its output".to_owned(), false),
+            },
         }
     }
 
@@ -106,8 +109,8 @@ fn exited(status: std::io::Result<ExitStatus>) -> String {
     }
 }
 
-/// Why there is nothing more to read.
-async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> String {
+/// Reads to the end of the output, or says why not.
+async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> Result<(), String> {
     let mut lines = lines(stdout, longest);
     loop {
         match lines.next().await {
@@ -116,10 +119,10 @@ async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> String
             Some(Ok(Err(Unreadable::NotUtf8))) => tracing::warn!("the server wrote a line that is not UTF-8"),
             // It may have been an answer, and nobody knows whose.
             Some(Ok(Err(Unreadable::TooLong))) => {
-                return format!("the server wrote a line of more than {longest} bytes");
+                return Err(format!("the server wrote a line of more than {longest} bytes"));
             }
-            Some(Err(error)) => return format!("the server cannot be read: {error}"),
-            None => return "the server has closed its output".to_owned(),
+            Some(Err(error)) => return Err(format!("the server cannot be read: {error}")),
+            None => return Ok(()),
         }
     }
 }
