@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post as on_post};
 use mcp_layer::{Deferred, DeferredReply, McpError, Outcome, ReplyTicket};
 use serde_json::{Value, json};
@@ -26,6 +28,26 @@ impl Desk {
     async fn ticket(&self) -> ReplyTicket {
         until(|| !self.0.lock().unwrap().is_empty()).await;
         self.0.lock().unwrap().remove(0)
+    }
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -57,6 +79,26 @@ async fn a_ticket_that_is_dropped_is_an_error() {
     let asked = site.begin(&post(call("1", &json!({}))));
     drop(desk.ticket().await);
     asked.answer().await.error(200, INTERNAL_ERROR, "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_that_is_dropped_after_the_end_is_none() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::ERROR).with_writer(move || writer.clone());
+    let _logging = tracing::subscriber::set_default(subscriber.finish());
+
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&post(call("1", &json!({}))));
+    let ticket = desk.ticket().await;
+    site.ask(&post(cancel("1"))).await.accepted();
+    assert_eq!(ticket.ended().await, Outcome::Cancelled);
+    drop(ticket);
+    asked.answer().await.error(200, CANCELLED, "1");
+    site.server.shutdown(Duration::ZERO).await;
+    assert_eq!(log.text(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,4 +189,23 @@ async fn a_notification_has_no_ticket() {
     let site = Site::over(Desk::default().handler());
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
     site.ask(&post(notification.to_string())).await.accepted();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_all_messages_takes_a_ticket_where_there_is_one() {
+    async fn all(deferred: Option<Deferred>) -> Response {
+        match deferred {
+            Some(deferred) => {
+                let (ticket, reply) = deferred.split();
+                ticket.reply(json!({ "n": 1 })).unwrap();
+                reply.into_response()
+            }
+            None => StatusCode::NOT_FOUND.into_response(),
+        }
+    }
+
+    let site = Site::over(on_post(all));
+    assert_eq!(site.ask(&post(call("1", &json!({})))).await.result("1"), json!({ "n": 1 }));
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
+    assert_eq!(site.ask(&post(notification.to_string())).await.status, 404);
 }

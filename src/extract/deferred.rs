@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use serde::Serialize;
@@ -147,7 +147,8 @@ impl IntoResponse for DeferredReply {
     }
 }
 
-/// A message that is no request has no answer to wait for: its client gets 202, and the handler is not called.
+/// A message that is no request has no answer to wait for: its client gets 202, and the handler is not called, unless it
+/// takes `Option<Deferred>`.
 impl<S: Send + Sync> FromRequestParts<S> for Deferred {
     type Rejection = ExtractRejection;
 
@@ -157,5 +158,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Deferred {
         // Whoever holds the ticket hears of the end.
         exchange.ask();
         Ok(Self { exchange, notifier: Notifier::from_request_parts(parts, state).await? })
+    }
+}
+
+/// `None` for a notification or a response: for a handler of all messages.
+impl<S: Send + Sync> OptionalFromRequestParts<S> for Deferred {
+    type Rejection = ExtractRejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, Self::Rejection> {
+        match <Self as FromRequestParts<S>>::from_request_parts(parts, state).await {
+            Err(ExtractRejection::NoRequest) => Ok(None),
+            deferred => deferred.map(Some),
+        }
     }
 }

@@ -75,14 +75,15 @@ impl Settle {
 
     /// The response that a ticket brings, with the headers of the one that stood for it. None if the exchange has ended before.
     async fn later(&self, later: Later, own: Parts) -> Option<Response> {
-        match select(pin!(later.response()), pin!(self.exchange.fired())).await {
-            Either::Left((mut response, _)) => {
+        // The end first: a ticket that is dropped because of it was not forgotten.
+        match select(pin!(self.exchange.fired()), pin!(later.response())).await {
+            Either::Left(_) => None,
+            Either::Right((mut response, _)) => {
                 let extensions = std::mem::take(response.extensions_mut());
                 merge(&mut response, own);
                 response.extensions_mut().extend(extensions);
                 Some(response)
             }
-            Either::Right(_) => None,
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod answer;
 pub(crate) mod asker;
+pub(crate) mod bridge;
 mod client;
 mod era;
 mod events;

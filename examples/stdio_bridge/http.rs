@@ -1,0 +1,98 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use mcp_layer::{Cancellation, Client, Deferred, ExchangeInfo, McpError, McpMessage, ProtocolVersion, Reply};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use crate::call::Call;
+use crate::line::{self, raw};
+use crate::refusal::Refusal;
+use crate::session::Usage;
+use crate::sessions::Sessions;
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// A child that does not read a notification for so long does not get it.
+const LONGEST_TELLING: Duration = Duration::from_secs(30);
+
+/// A JSON-RPC message of a client.
+pub(crate) async fn post(
+    State(sessions): State<Arc<Sessions>>,
+    headers: HeaderMap,
+    info: ExchangeInfo,
+    message: McpMessage,
+    client: Client,
+    cancellation: Cancellation,
+    deferred: Option<Deferred>,
+) -> Result<Response, Refusal> {
+    let is_modern = info.version().is_modern();
+    if message.is_request() && !is_modern && message.method() == "initialize" {
+        return open(&sessions, &message, info.version()).await;
+    }
+    let usage = match headers.get(SESSION_ID).filter(|_| !is_modern) {
+        Some(id) => sessions.of(id)?,
+        // One that the layer might have opened, and did not: here only the bridge does.
+        None if info.session_id().is_some() => return Err(Refusal::UnknownSession),
+        None if deferred.is_some() => sessions.shared(headers.get(AUTHORIZATION))?,
+        // Only requests start a child.
+        None => match sessions.find_shared(headers.get(AUTHORIZATION)) {
+            Some(usage) => usage,
+            None => return Ok(StatusCode::ACCEPTED.into_response()),
+        },
+    };
+    let Some(deferred) = deferred else {
+        tell(&usage, &message).await;
+        return Ok(StatusCode::ACCEPTED.into_response());
+    };
+    let (ticket, reply) = deferred.split();
+    tokio::spawn(Call { cancellation, client, is_modern, message, ticket, usage }.run());
+    Ok(reply.into_response())
+}
+
+/// The end of a session (MCP, *Transports*, Session Management).
+pub(crate) async fn delete(State(sessions): State<Arc<Sessions>>, headers: HeaderMap) -> Result<StatusCode, Refusal> {
+    sessions.end(headers.get(SESSION_ID).ok_or(Refusal::NoSession)?)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `initialize`: a child of its own, and a session if that one agrees.
+async fn open(sessions: &Sessions, message: &McpMessage, version: ProtocolVersion) -> Result<Response, Refusal> {
+    let params = match message.params::<&RawValue>() {
+        Ok(params) => params,
+        Err(error) => return Ok(error.into_response()),
+    };
+    let Some(mut members) = line::members(params) else {
+        return Ok(McpError::invalid_params("the params are not an object").into_response());
+    };
+    // Only what both the child and the bridge speak can be agreed upon.
+    let version = raw(&version.as_str());
+    members.insert("protocolVersion".into(), &version);
+    let opening = sessions.open(raw(&members))?;
+    let child = match opening.usage.session().child() {
+        Ok(child) => child,
+        Err(error) => return Ok(error.into_response()),
+    };
+    Ok(match child.initialized().await {
+        Ok(result) => ([(SESSION_ID, opening.keep())], Reply(result)).into_response(),
+        Err(error) => error.into_response(),
+    })
+}
+
+/// A notification, or a response that nobody waits for.
+async fn tell(usage: &Usage, message: &McpMessage) {
+    let method = message.method();
+    // The child is initialized already, and hears of a cancel from the call, with the id that it knows.
+    if message.is_response() || matches!(method, "notifications/initialized" | "notifications/cancelled") {
+        return;
+    }
+    let Some(child) = usage.session().living() else { return };
+    match timeout(LONGEST_TELLING, child.tell(line::one(message.as_str().to_owned()))).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::info!(%error, "a notification is not told"),
+        Err(_) => tracing::warn!("the server does not read: a notification is not told"),
+    }
+}

@@ -1,0 +1,95 @@
+//! Any MCP server that speaks over stdio, served over Streamable HTTP:
+//!
+//! ```sh
+//! cargo run --example stdio_bridge -- --listen 127.0.0.1:8000 -- npx -y @modelcontextprotocol/server-everything
+//! ```
+//!
+//! Each `initialize` starts a process of its own, for one session (`Mcp-Session-Id`). DELETE ends it, and so does being
+//! idle; a process that dies is started again, and initialized as before, by the next request of its session. While a call is
+//! in progress its client hears the server's notifications, and is asked what the server asks. A GET gets 405: what a
+//! server says while no call is in progress is logged.
+//!
+//! Callers without a session share one process for each `Authorization`, or for having none. The bridge initializes it, and
+//! declares no capabilities, so that it asks nothing: there would be no telling whom. Modern requests (2026-07-28), which
+//! have no session, are served so, with `server/discover` answered by the bridge: a client that speaks nothing else could not
+//! use a stdio server otherwise. One that speaks both does better with a session, which `--no-modern` makes it open.
+//!
+//! The bridge authenticates nobody. Put a layer before it that does, where others than you can reach it.
+
+mod asked;
+mod call;
+mod caller;
+mod child;
+mod http;
+mod launcher;
+mod line;
+mod lines;
+mod modern;
+mod options;
+mod process;
+mod refusal;
+mod session;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::post;
+use axum::serve::ListenerExt;
+use clap::Parser;
+use mcp_layer::McpLayer;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::options::Options;
+use crate::sessions::Sessions;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let options = Options::parse();
+    let server = options.server()?;
+    let sessions = Arc::new(Sessions::new(&options));
+
+    let app = Router::new()
+        .route("/mcp", post(http::post).delete(http::delete))
+        .with_state(Arc::clone(&sessions))
+        .layer(McpLayer::new(server.clone()));
+
+    let listener = tokio::net::TcpListener::bind(options.listen).await?;
+    println!("listening on http://{}/mcp", listener.local_addr()?);
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::warn!(%error, "TCP_NODELAY is not set");
+        }
+    });
+
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = axum::serve(listener, app).with_graceful_shutdown(async {
+        stopped.await.ok();
+    });
+    let shutdown = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        server.shutdown(options.drain).await;
+        stop.send(()).ok();
+        // A peer that does not read, or sends half a head, is not waited for. A child is, until it is killed.
+        tokio::join!(tokio::time::sleep(Duration::from_secs(1)), sessions.shutdown());
+    };
+    let sweeping = sessions.sweep();
+    let serving = async {
+        match serving.await {
+            // The children have still to end.
+            Ok(()) => std::future::pending().await,
+            Err(error) => error,
+        }
+    };
+    tokio::select! {
+        error = serving => Err(error.into()),
+        () = shutdown => Ok(()),
+        () = sweeping => Ok(()),
+    }
+}

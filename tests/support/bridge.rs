@@ -1,0 +1,152 @@
+//! The example `stdio_bridge`, in front of a child that misbehaves on demand. Cargo builds the example for a whole
+//! `cargo test`; for a file alone, build it before.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use super::{Answer, BOUND, Connection, Post, initialize, post, request};
+
+/// The example, and the child's words.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    pub(crate) address: SocketAddr,
+    pub(crate) process: Child,
+}
+
+/// A client, with or without a session.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    pub(crate) bridge: &'a Bridge,
+    pub(crate) id: Option<String>,
+}
+
+impl Bridge {
+    pub(crate) async fn new(options: &[&str], words: &[&str]) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/child.py");
+        Self::before(options, &[&["python3", "-B", script], words].concat()).await
+    }
+
+    pub(crate) async fn before(options: &[&str], command: &[&str]) -> Self {
+        Self::start(options, command, Stdio::inherit()).await
+    }
+
+    pub(crate) async fn start(options: &[&str], command: &[&str], stderr: Stdio) -> Self {
+        let test = std::env::current_exe().unwrap();
+        let example = test.parent().and_then(Path::parent).unwrap().join("examples/stdio_bridge");
+        let mut process = Command::new(example)
+            .args(["--listen", "127.0.0.1:0", "--grace", "0.3"])
+            .args(options)
+            .arg("--")
+            .args(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("cargo build --example stdio_bridge");
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+        let address = line.trim().strip_prefix("listening on http://").and_then(|line| line.strip_suffix("/mcp"));
+        Self { address: address.unwrap().parse().unwrap(), process }
+    }
+
+    pub(crate) async fn post(&self, post: &Post) -> Answer {
+        Connection::open(self.address).await.post(post).await
+    }
+
+    pub(crate) async fn initialize(&self) -> Answer {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": { "elicitation": {} },
+            "clientInfo": { "name": "test", "version": "7" },
+        });
+        self.post(&post(initialize("0", &params))).await
+    }
+
+    pub(crate) async fn open(&self) -> Session<'_> {
+        let answer = self.initialize().await;
+        assert_eq!(answer.result("0")["serverInfo"]["name"], "child");
+        let id = answer.header("mcp-session-id").expect("a session").to_owned();
+        let session = Session { bridge: self, id: Some(id) };
+        session.send(&post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).await.accepted();
+        session
+    }
+
+    /// A client without a session.
+    pub(crate) fn anonymous(&self) -> Session<'_> {
+        Session { bridge: self, id: None }
+    }
+
+    pub(crate) async fn exits(mut self) {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(self.process.id().unwrap().cast_signed()).unwrap(),
+            rustix::process::Signal::TERM,
+        )
+        .unwrap();
+        let status = timeout(BOUND, self.process.wait()).await.unwrap().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Session<'_> {
+    pub(crate) fn with_session(&self, post: &Post) -> Post {
+        self.id.as_ref().map_or(post.clone(), |id| post.clone().with("mcp-session-id", id))
+    }
+
+    pub(crate) async fn send(&self, post: &Post) -> Answer {
+        self.bridge.post(&self.with_session(post)).await
+    }
+
+    /// Sends a call and leaves it open.
+    pub(crate) async fn begin(&self, id: &str, name: &str, arguments: &Value) -> Connection {
+        let mut connection = Connection::open(self.bridge.address).await;
+        connection.send(self.with_session(&tool(id, name, arguments)).bytes()).await;
+        connection
+    }
+
+    pub(crate) async fn call(&self, id: &str, name: &str, arguments: &Value) -> Answer {
+        self.send(&tool(id, name, arguments)).await
+    }
+
+    pub(crate) async fn value(&self, name: &str) -> Value {
+        self.call("99", name, &json!({})).await.result("99")["value"].clone()
+    }
+
+    /// What the child has heard, once it holds.
+    pub(crate) async fn hears(&self, mut holds: impl FnMut(&Value) -> bool) {
+        let began = Instant::now();
+        loop {
+            let heard = self.value("heard").await;
+            if heard.as_array().unwrap().iter().any(&mut holds) {
+                return;
+            }
+            assert!(began.elapsed() < BOUND, "never heard; but: {heard}");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+pub(crate) fn tool(id: &str, name: &str, arguments: &Value) -> Post {
+    post(request(id, "tools/call", &json!({ "name": name, "arguments": arguments })))
+}
+
+/// The message of the next event.
+pub(crate) async fn message(connection: &mut Connection) -> Value {
+    let event = connection.event().await;
+    serde_json::from_str(event.strip_prefix("data: ").unwrap_or_else(|| panic!("{event}"))).unwrap()
+}
+
+pub(crate) async fn gone(pid: &Value) {
+    let began = Instant::now();
+    while Path::new(&format!("/proc/{pid}")).exists() {
+        assert!(began.elapsed() < BOUND, "process {pid} is still there");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
