@@ -49,6 +49,8 @@ impl McpLayer {
     ///   before it: then a legacy service may have closed it on purpose, and its client comes back with `Last-Event-ID`.
     /// - Where events have ids, that event of ours has one too, and a GET with it as `Last-Event-ID` gets 405: some clients take an
     ///   error for no answer, and would come back for one again and again.
+    /// - A service with sessions may go on though its reply is dropped, so where the layer ends a request of a legacy session
+    ///   for its deadline or a shutdown, the service gets a `notifications/cancelled` as its client would send it.
     /// - A second request with the id of one that is parked in the same session gets 400.
     /// - No reply becomes a stream by itself, and none gets keep-alive comments.
     ///

@@ -523,20 +523,19 @@ async fn a_client_that_comes_back_after_the_error_is_told_that_nothing_follows()
 }
 
 #[tokio::test]
-async fn a_deadline_and_a_shutdown_end_a_call() {
+async fn a_deadline_and_a_shutdown_end_a_call_and_stop_its_tool() {
     for mode in Mode::ALL {
         let timeout = Duration::from_millis(200);
         let client = Client::with(mode, |options| options.request_timeout(Some(timeout))).await;
         let mut call = client.held(Era::Legacy, "1").await;
         error_of(&only_message(&mut call, mode != Mode::Json).await, Era::Legacy.timed_out(), Some("1"));
-        if mode != Mode::Stateful {
-            client.live.probe.until("fired 1").await;
-        }
+        client.live.probe.until("fired 1").await;
 
         let client = Client::of(mode).await;
         let mut call = client.held(Era::Legacy, "1").await;
         client.live.parked(1).await;
         tokio::time::timeout(BOUND, client.live.server.shutdown(Duration::ZERO)).await.unwrap();
         error_of(&only_message(&mut call, mode != Mode::Json).await, Era::Legacy.shut_down(), Some("1"));
+        client.live.probe.until("fired 1").await;
     }
 }

@@ -35,6 +35,12 @@ impl Background {
         });
     }
 
+    /// Waits until nothing runs. For work with a lifecycle of its own.
+    pub(super) async fn idle(&self) {
+        self.lifecycle.drain();
+        self.lifecycle.until(|| self.running() == 0).await;
+    }
+
     pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::SeqCst)
     }

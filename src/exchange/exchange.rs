@@ -103,7 +103,7 @@ impl<T> Exchange<T> {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 

@@ -20,6 +20,10 @@ use super::unanswered::Unanswered;
 
 /// Handlers that may use their grace time at once; of more, the newest is dropped without it.
 const MOST_IN_GRACE: usize = 1_024;
+/// Cancels of ours at once, and how long a service may take to accept one, and how long a shutdown waits for them.
+const MOST_WITHDRAWALS: usize = 1_024;
+const LONGEST_WITHDRAWAL: Duration = Duration::from_secs(5);
+const LAST_WITHDRAWALS: Duration = Duration::from_secs(1);
 
 /// The parked exchanges of a server, and what ends them.
 pub(crate) struct InFlight<T> {
@@ -33,6 +37,8 @@ pub(crate) struct InFlight<T> {
     in_grace: Background,
     /// Handlers whose client has left or, of messages without an answer, has its 202. The limits bound them.
     detached: Background,
+    /// Cancels of ours to services that know nothing of this crate. They are sent while the server goes down, too.
+    withdrawals: Background,
     options: Options,
     questions: Arc<Questions>,
 }
@@ -62,6 +68,7 @@ impl<T: Send + 'static> InFlight<T> {
             unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             in_grace: Background::new(MOST_IN_GRACE, &lifecycle),
             detached: Background::new(usize::MAX, &lifecycle),
+            withdrawals: Background::new(MOST_WITHDRAWALS, &Arc::default()),
             lifecycle,
             options,
             questions: Arc::default(),
@@ -214,6 +221,7 @@ impl<T: Send + 'static> InFlight<T> {
         self.lifecycle.set_down();
         self.end_all(|_| true);
         self.lifecycle.stop_background();
+        drop(timeout(LAST_WITHDRAWALS, self.withdrawals.idle()).await);
     }
 
     fn end_all(&self, which: impl Fn(&Exchange<T>) -> bool) {
@@ -272,6 +280,11 @@ impl<T: Send + 'static> InFlight<T> {
             self.limits.leave(exchange.key().caller);
             self.lifecycle.tell_ended();
         }
+    }
+
+    /// Sends a cancel of ours.
+    pub(crate) fn withdraw(&self, sent: impl Future<Output = ()> + Send + 'static) {
+        self.withdrawals.spawn(async move { drop(timeout(LONGEST_WITHDRAWAL, sent).await) });
     }
 
     /// The client is gone, the handler goes on.

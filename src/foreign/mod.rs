@@ -3,5 +3,6 @@
 mod event;
 mod events;
 mod reply;
+mod withdrawal;
 
 pub(crate) use self::reply::{Course, Head, answer};

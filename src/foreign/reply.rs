@@ -14,6 +14,7 @@ use tower::{Service, ServiceExt};
 
 use super::event::{Event, Holds};
 use super::events::{Events, Piece};
+use super::withdrawal::withdrawal;
 use crate::extract::Call;
 use crate::inbound::headers::SESSION_ID;
 use crate::inbound::is_media;
@@ -57,11 +58,15 @@ pub(crate) async fn answer<S, R>(
     head: oneshot::Sender<Head>,
 ) -> Settled
 where
-    S: Service<Request<Body>, Response = Response<R>>,
+    S: Service<Request<Body>, Response = Response<R>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
+    let (parts, body) = request.into_parts();
+    let _withdrawal = withdrawal(&inner, &parts, &settle.exchange);
+    let request = Request::from_parts(parts, body);
     let response = match inner.oneshot(request).await {
         Ok(response) => response.map(Body::new),
         Err(error) => {
