@@ -25,8 +25,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
 
 use support::{
-    Answer, BOUND, Era, Events, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Live, Post, Site, cancel, http2,
-    initialize, modern, post, request, result_of, until,
+    Answer, BOUND, Era, Events, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Live, METHOD_NOT_FOUND, Post, Site,
+    cancel, http2, initialize, modern, post, request, result_of, until,
 };
 
 const LISTEN: &str = "subscriptions/listen";
@@ -943,6 +943,15 @@ async fn a_handler_that_takes_the_token_learns_of_the_end() {
     assert_eq!(said.recv().await.unwrap(), Outcome::ShutDown);
     ends_in_order(events, &json!(2), &closed(&json!(2))).await;
     shutdown.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_legacy_client_has_no_subscriptions() {
+    let handler = async |_: Subscription| -> Response { panic!("there is none") };
+    let site = Site::over(on_post(handler));
+    let listens = post(request("1", LISTEN, &json!({ "notifications": {} })));
+    site.ask(&listens).await.error(200, METHOD_NOT_FOUND, "1");
+    assert_eq!(site.server.parked(), 0);
 }
 
 #[tokio::test]

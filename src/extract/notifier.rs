@@ -69,7 +69,7 @@ impl Notifier {
         }
     }
 
-    /// Sends a notification. It waits while 64 of them wait for the client to read.
+    /// Sends a notification, with `()` without params. It waits while 64 of them wait for the client to read.
     ///
     /// # Errors
     ///
@@ -87,9 +87,16 @@ impl Notifier {
 }
 
 fn written(method: &str, params: impl Serialize) -> Result<String, McpError> {
-    serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params })
-        .map(one_line)
-        .map_err(|error| McpError::internal_error(format!("a notification cannot be written: {error}")))
+    const WITHOUT_PARAMS: &[u8] = br#","params":null}"#;
+
+    let mut json = serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params })
+        .map_err(|error| McpError::internal_error(format!("a notification cannot be written: {error}")))?;
+    // JSON-RPC has no params that are null.
+    if json.ends_with(WITHOUT_PARAMS) {
+        json.truncate(json.len() - WITHOUT_PARAMS.len());
+        json.push(b'}');
+    }
+    Ok(one_line(json))
 }
 
 /// Whole numbers without the fraction that some clients stumble over.
@@ -126,6 +133,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Notifier {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn params_are_written_where_there_are_some() {
+        assert_eq!(written("a", ()).unwrap(), r#"{"jsonrpc":"2.0","method":"a"}"#);
+        let params = json!({ "params": null });
+        assert_eq!(written("a", params).unwrap(), r#"{"jsonrpc":"2.0","method":"a","params":{"params":null}}"#);
+    }
 
     #[test]
     fn whole_numbers_have_no_fraction() {

@@ -23,6 +23,8 @@ pub enum ExtractRejection {
     },
     /// The message is no request, so there is nothing to answer: its client gets 202, as for any notification.
     NoRequest,
+    /// The method is none of this version's: the JSON-RPC error -32601.
+    NotInVersion(ProtocolVersion),
     /// The client accepts no event stream, where only a stream is an answer: the JSON-RPC error -32600, with HTTP status 406.
     NoStream,
     /// The params are not what [`Params`](crate::Params) was to read: the JSON-RPC error -32602.
@@ -36,6 +38,7 @@ impl fmt::Display for ExtractRejection {
                 f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?")
             }
             Self::NoRequest => f.write_str("this message is no request, and has no answer"),
+            Self::NotInVersion(version) => write!(f, "MCP {version} has no such method"),
             Self::NoStream => {
                 f.write_str("this method is answered by an event stream: the Accept header must allow it")
             }
@@ -51,6 +54,7 @@ impl IntoResponse for ExtractRejection {
         match self {
             Self::MissingLayer => (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response(),
             Self::NoRequest => McpError::invalid_request(self.to_string()).into_response(),
+            Self::NotInVersion(_) => McpError::new(McpError::METHOD_NOT_FOUND, self.to_string()).into_response(),
             Self::NoStream => (StatusCode::NOT_ACCEPTABLE, McpError::invalid_request(self.to_string())).into_response(),
             Self::Arguments { error, version } if version.shows_invalid_arguments() => {
                 CallToolResult::error(error.message()).into_response()

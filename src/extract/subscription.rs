@@ -189,13 +189,16 @@ fn requested(request: &Message) -> Result<SubscriptionFilter, McpError> {
     filter.map_err(|error| McpError::invalid_params(format!("Invalid params: {error}")))
 }
 
-/// A filter that is none is answered by the error -32602; a client that accepts no event stream gets 406.
+/// A legacy version gets the error -32601, and a filter that is none -32602; a client that accepts no event stream gets 406.
 impl<S: Send + Sync> FromRequestParts<S> for Subscription {
     type Rejection = ExtractRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
         let context = Context::of(&parts.extensions)?;
         let exchange = context.subject.exchange().ok_or(ExtractRejection::NoRequest)?;
+        if !context.version.is_modern() {
+            return Err(ExtractRejection::NotInVersion(context.version));
+        }
         if !context.streams {
             return Err(ExtractRejection::NoStream);
         }
