@@ -124,7 +124,7 @@ async fn nested_names_are_made_as_mcp_makes_them() {
 #[tokio::test]
 async fn routers_nest_in_nested_ones() {
     let inner = McpRouter::default().request("x", empty).tool(tool("t"));
-    let site = Site::serving(mcp().nest("a", McpRouter::default().nest("b", inner.clone()).merge(inner)));
+    let site = Site::serving(mcp().nest("a", McpRouter::default().nest("b/", inner.clone()).merge(inner)));
     answers(&site, "a/b/x").await;
     answers(&site, "a/x").await;
     answers_not(&site, "b/x").await;
@@ -146,7 +146,7 @@ fn what_has_a_name_has_it_alone() {
         (panics(|| with().request("a/x", empty).nest("a", with())), "request \"a/x\""),
         (panics(|| with().nest("a", with()).nest("a", McpRouter::default().fallback(empty))), "fallback \"a\""),
         (panics(|| with().tool(tool("a.t")).nest("a", with())), "tool \"a.t\""),
-        (panics(|| with().nest("", McpRouter::default())), "merge it instead"),
+        (panics(|| with().nest("/", McpRouter::default())), "merge it instead"),
     ] {
         assert!(panic.contains(names), "{panic}");
     }

@@ -205,13 +205,14 @@ impl<S: Clone + Send + Sync + 'static> McpRouter<S> {
 
     /// The same with longer names: nested at `tasks`, the request `get` is `tasks/get`, the notification
     /// `notifications/status` is `notifications/tasks/status`, the tool `list` is `tasks.list`, and a fallback handles what
-    /// else begins with `tasks/`.
+    /// else begins with `tasks/`. `tasks/` is the same prefix.
     ///
     /// # Panics
     ///
     /// If the prefix is empty, or both have subscriptions, or a method or a tool of the same name then.
     #[track_caller]
     pub fn nest(self, prefix: &str, other: Self) -> Self {
+        let prefix = prefix.trim_matches('/');
         assert!(!prefix.is_empty(), "a router is nested at a name; merge it instead");
         let Inner { about, methods, subscriptions, tools } = Arc::unwrap_or_clone(other.inner);
         let nested = Inner { about, methods: methods.nested(prefix), subscriptions, tools: tools.nested(prefix) };
