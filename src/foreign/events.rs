@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body_util::BodyExt;
 
 use super::event::Event;
@@ -16,9 +17,12 @@ const MOST_PEEKED: usize = 8;
 pub(super) struct Events {
     body: Body,
     held: BytesMut,
+    /// The body is at its end, and not to be read on.
+    is_over: bool,
     /// Read ahead.
     peeked: VecDeque<Piece>,
     scan: Scan,
+    trailers: Option<HeaderMap>,
 }
 
 /// What comes of a body.
@@ -32,7 +36,14 @@ pub(super) enum Piece {
 
 impl Events {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, held: BytesMut::new(), peeked: VecDeque::new(), scan: Scan::default() }
+        Self {
+            body,
+            held: BytesMut::new(),
+            is_over: false,
+            peeked: VecDeque::new(),
+            scan: Scan::default(),
+            trailers: None,
+        }
     }
 
     /// Reads ahead to the first event that holds a message.
@@ -70,11 +81,21 @@ impl Events {
                 self.scan.in_parts = true;
                 return Some(Piece::Part(self.take_held()));
             }
-            let frame = self.body.frame().await?.ok()?;
-            if let Ok(data) = frame.into_data() {
-                self.held.extend_from_slice(&data);
+            let frame = if self.is_over { None } else { self.body.frame().await };
+            let Some(Ok(frame)) = frame else {
+                self.is_over = true;
+                return None;
+            };
+            match frame.into_data() {
+                Ok(data) => self.held.extend_from_slice(&data),
+                Err(frame) => self.trailers = frame.into_trailers().ok(),
             }
         }
+    }
+
+    /// At the end of the body: the event that it has left unfinished, and the trailers.
+    pub(super) fn into_end(mut self) -> (Bytes, Option<HeaderMap>) {
+        (self.take_held(), self.trailers)
     }
 
     fn take_held(&mut self) -> Bytes {

@@ -4,4 +4,4 @@ mod event;
 mod events;
 mod reply;
 
-pub(crate) use self::reply::{Course, Head, answer};
+pub(crate) use self::reply::{Course, Head, answer, forward};

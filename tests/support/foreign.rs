@@ -45,7 +45,8 @@ pub(crate) async fn handle(State(Foreign(shared)): State<Foreign>, request: Requ
     let _alive = alive(&shared);
     let (parts, body) = request.into_parts();
     let body = String::from_utf8(to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap();
-    let is_request = body.contains(r#""id":"#) && body.contains(r#""method":"#) || parts.method == "GET";
+    let is_request =
+        body.contains(r#""id":"#) && body.contains(r#""method":"#) || parts.method == "GET" || parts.method == "HEAD";
     shared.heard.lock().unwrap().push((parts.headers, body));
     if !is_request {
         return StatusCode::ACCEPTED.into_response();
@@ -99,6 +100,11 @@ impl Foreign {
 
     pub(crate) fn streams(&self) -> Feed {
         self.feeds("text/event-stream")
+    }
+
+    /// Replies that no request has come for are none.
+    pub(crate) fn forget(&self) {
+        self.0.replies.lock().unwrap().clear();
     }
 
     pub(crate) fn alive(&self) -> usize {
