@@ -15,7 +15,6 @@ use axum::response::Response;
 use axum::routing::any;
 use futures_util::{FutureExt, StreamExt, stream};
 use http::StatusCode;
-use http_body_util::BodyExt;
 use mcp_layer::{CancelledStream, McpLayer, Outcome};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -515,12 +514,7 @@ async fn a_deadline_ends_it_in_every_form() {
         let mut call = Reading::of(&site, &a_call(era, "3")).await;
         send(&feed, event(NOTE)).await;
         call.has(event(NOTE).len()).await;
-        let last = async {
-            let frame = call.body.frame().await.unwrap().unwrap().into_data().unwrap();
-            assert!(call.body.frame().await.is_none());
-            String::from_utf8(frame.to_vec()).unwrap()
-        };
-        error_of(only_event(&last.await), era.timed_out(), Some("3"));
+        error_of(only_event(&call.rest().await), era.timed_out(), Some("3"));
     }
     assert_eq!(site.outcomes.count(Outcome::TimedOut), 6);
     until(|| foreign.alive() == 0).await;
@@ -789,7 +783,7 @@ async fn every_way_to_end_leaves_nothing() {
                     match how {
                         "answer" => send(&feed, if streams { event(&answer("1")) } else { answer("1") }).await,
                         "cancel" | "stall" => site.ask(&post(cancel("1"))).await.accepted(),
-                        "break" => feed.send(Err(io::ErrorKind::ConnectionReset.into())).await.unwrap(),
+                        "break" => breaks(&feed).await,
                         _ => {}
                     }
                     if how.starts_with("leave") {

@@ -144,7 +144,7 @@ pub(crate) async fn send(feed: &Feed, piece: impl Into<Bytes>) {
 
 /// Breaks the body off.
 pub(crate) async fn breaks(feed: &Feed) {
-    feed.send(Err(io::ErrorKind::ConnectionReset.into())).await.unwrap();
+    timeout(BOUND, feed.send(Err(io::ErrorKind::ConnectionReset.into()))).await.expect("it is read").unwrap();
 }
 
 pub(crate) fn answer(id: &str) -> String {
