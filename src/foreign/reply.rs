@@ -214,8 +214,11 @@ async fn unanswered(events: Events, course: &Course, exchange: &Call) -> Streame
     if !is_over {
         return Streamed::Broken;
     }
-    course.close();
-    exchange.pass(unfinished).await;
+    // A cancel that comes at the same time has a place behind whole events only.
+    if !unfinished.is_empty() {
+        course.close();
+        exchange.pass(unfinished).await;
+    }
     course.set_trailers(trailers);
     Streamed::Over
 }
