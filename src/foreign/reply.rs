@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tower::{Service, ServiceExt};
 
 use super::event::{Event, Holds};
-use super::events::{Events, Piece};
+use super::events::{Events, Piece, joined};
 use crate::extract::Call;
 use crate::inbound::headers::SESSION_ID;
 use crate::inbound::is_media;
@@ -111,7 +111,7 @@ fn is_of(response: &Response, kind: &str, subtype: &str) -> bool {
 /// Holds a JSON reply until it is whole: until then a cancel can replace it.
 async fn whole(response: Response, settle: &Settle) -> Settled {
     let (mut parts, mut body) = response.into_parts();
-    let (mut held, mut trailers) = (Vec::new(), None);
+    let (mut held, mut trailers) = (Bytes::new(), None);
     loop {
         let frame = match body.frame().await {
             Some(Ok(frame)) => frame,
@@ -122,7 +122,7 @@ async fn whole(response: Response, settle: &Settle) -> Settled {
             }
         };
         match frame.into_data() {
-            Ok(data) => held.extend_from_slice(&data),
+            Ok(data) => held = joined(held, data),
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
         if held.len() > LARGEST {
@@ -140,8 +140,8 @@ async fn whole(response: Response, settle: &Settle) -> Settled {
 }
 
 /// A body of which this has been read.
-fn begun(held: Vec<u8>, rest: impl Stream<Item = Result<Frame<Bytes>, axum::Error>> + Send + 'static) -> Body {
-    Body::new(StreamBody::new(iter([Ok(Frame::data(held.into()))]).chain(rest)))
+fn begun(held: Bytes, rest: impl Stream<Item = Result<Frame<Bytes>, axum::Error>> + Send + 'static) -> Body {
+    Body::new(StreamBody::new(iter([Ok(Frame::data(held))]).chain(rest)))
 }
 
 fn has_result(json: &[u8]) -> bool {
