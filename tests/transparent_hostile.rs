@@ -624,3 +624,70 @@ async fn thousands_of_exchanges_leave_nothing() {
         }
     }
 }
+
+// Clients that do not read.
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_gets_its_end_at_the_deadline_and_at_shutdown() {
+    for era in Era::BOTH {
+        for (outcome, code) in [(Outcome::TimedOut, era.timed_out()), (Outcome::ShutDown, era.shut_down())] {
+            let foreign = Foreign::default();
+            let site = foreign.site_with(|options| options.request_timeout(Some(Duration::from_secs(5))));
+            let feed = foreign.streams();
+            let call = Reading::of(&site, &a_call(era, "1")).await;
+            while timeout(Duration::from_millis(10), feed.send(Ok(event(NOTE).into()))).await.is_ok() {}
+            if outcome == Outcome::ShutDown {
+                site.server.shutdown(Duration::from_millis(10)).await;
+            }
+            timeout(BOUND, feed.closed()).await.unwrap();
+            site.parked(0).await;
+            assert_eq!(site.outcomes.all(), [("1".to_owned(), outcome)]);
+            let text = call.rest().await;
+            error_of(only_event(&text[text.rfind("data: ").unwrap()..]), code, Some("1"));
+            until(|| foreign.alive() == 0).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn over_http_2_a_client_that_does_not_read_can_be_ended() {
+    use support::http2::{ask, connect, local, open};
+    let foreign = Foreign::default();
+    let live = foreign.site().listen().await;
+    let sender = connect(&live).await;
+    let feed = foreign.streams();
+    let body = open(&sender, local(&a_call(Era::Legacy, "1"))).await.into_body();
+    let note = event(&"x".repeat(100_000));
+    let mut sent = 0;
+    while timeout(Duration::from_millis(300), feed.send(Ok(note.clone().into()))).await.is_ok() {
+        sent += 1;
+        assert!(sent < 1_000, "nothing holds the service back");
+    }
+    // On the same connection.
+    ask(&sender, local(&post(cancel("1")))).await.accepted();
+    timeout(BOUND, feed.closed()).await.unwrap();
+    live.parked(0).await;
+    let text = timeout(BOUND, body.collect()).await.unwrap().unwrap().to_bytes();
+    let text = std::str::from_utf8(&text).unwrap();
+    let last = text.rfind("data: ").unwrap();
+    error_of(only_event(&text[last..]), CANCELLED, Some("1"));
+    assert_eq!(text[..last].replace(&note, ""), "");
+}
+
+#[tokio::test]
+async fn after_the_answer_the_service_is_not_read_ahead_either() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    let feed = foreign.streams();
+    let call = Reading::of(&site, &a_call(Era::Legacy, "1")).await;
+    send(&feed, event(&answer("1"))).await;
+    let mut sent = 0;
+    while timeout(Duration::from_millis(200), feed.send(Ok(event(&"x".repeat(100_000)).into()))).await.is_ok() {
+        sent += 1;
+        assert!(sent < 10, "nothing holds the service back");
+    }
+    assert_eq!(site.server.parked(), 0);
+    drop(call);
+    timeout(BOUND, feed.closed()).await.unwrap();
+    until(|| foreign.alive() == 0).await;
+}
