@@ -17,6 +17,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use mcp_layer::{McpLayer, McpMessage, Notifier, Outcome, Reply};
 use serde_json::json;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
@@ -646,6 +647,27 @@ async fn a_client_that_does_not_read_gets_its_end_at_the_deadline_and_at_shutdow
             error_of(only_event(&text[text.rfind("data: ").unwrap()..]), code, Some("1"));
             until(|| foreign.alive() == 0).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_has_read_when_the_cancel_comes_is_not_sent() {
+    for era in Era::BOTH {
+        let foreign = Foreign::default();
+        let site = foreign.site_with(|options| options.honour_modern_cancel(true));
+        let feed = foreign.streams();
+        let mut call = Reading::of(&site, &a_call(era, "1")).await;
+        send(&feed, event(NOTE)).await;
+        call.has(event(NOTE).len()).await;
+        for _ in 0..10 {
+            send(&feed, event(NOTE)).await;
+        }
+        site.ask(&post(cancel("1"))).await.accepted();
+        // Until the task behind the stream has seen it.
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        error_of(only_event(&call.rest().await), era.cancelled(), Some("1"));
     }
 }
 
