@@ -47,9 +47,9 @@ impl McpLayer {
     ///   event or an encoded stream (`Content-Encoding`) has begun, it ends the stream and nothing more.
     /// - A stream that ends without its answer gets the error -32603 as its last event, unless an event with an id came
     ///   before it: then a legacy service may have closed it on purpose, and its client comes back with `Last-Event-ID`.
-    /// - An answer at the end of a stream without the empty line that makes an event of it gets that line.
     /// - Where events have ids, that event of ours has one too, and a GET with it as `Last-Event-ID` gets 405: some clients take an
     ///   error for no answer, and would come back for one again and again.
+    /// - An answer at the end of a stream without the empty line that makes an event of it gets that line.
     /// - A second request with the id of one that is parked in the same session gets 400.
     /// - No reply becomes a stream by itself, and none gets keep-alive comments.
     ///
