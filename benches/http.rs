@@ -1,5 +1,6 @@
 //! What the layer costs over HTTP: requests a second on a route behind `McpLayer`, against a plain axum handler that does
-//! the same work; and what `McpRouter` costs there, with the same work as its one tool.
+//! the same work; what `McpRouter` costs there, with the same work as its one tool; and what `McpLayer::transparent` costs in
+//! front of the plain handler.
 //!
 //! The routes are of one server with one worker, and a load generator with a thread of its own calls them in turns over
 //! the same connections. So the worker is what the rate depends on, and whatever else the machine does meets all.
@@ -32,7 +33,10 @@ fn main() -> Result<(), BoxError> {
     let client = Builder::new_current_thread().enable_all().build()?;
     let address = serve(&server)?;
 
-    println!("connections   bare/s  layered/s  routed/s   layered/bare (quartiles)   routed/layered (quartiles)");
+    println!(
+        "connections   bare/s  layered/s  routed/s  transparent/s   layered/bare (quartiles)   routed/layered (quartiles)   \
+         transparent/bare (quartiles)"
+    );
     let mut too_slow = false;
     for connections in [1, 32, 256] {
         let comparison = client.block_on(compare(address, connections, &plan))?;
@@ -73,16 +77,18 @@ enum Route {
     Bare,
     Layered,
     Routed,
+    Transparent,
 }
 
 impl Route {
-    const ALL: [Self; 3] = [Self::Bare, Self::Layered, Self::Routed];
+    const ALL: [Self; 4] = [Self::Bare, Self::Layered, Self::Routed, Self::Transparent];
 
     fn path(self) -> &'static str {
         match self {
             Self::Bare => "/bare",
             Self::Layered => "/hand",
             Self::Routed => "/tool",
+            Self::Transparent => "/thin",
         }
     }
 }
@@ -94,7 +100,9 @@ fn serve(runtime: &Runtime) -> std::io::Result<SocketAddr> {
         .route(Route::Layered.path(), post(layered))
         .route_service(Route::Routed.path(), McpRouter::new(ServerInfo::new("bench", "1.0.0")).tool(tool))
         .layer(McpLayer::new(McpServer::new()));
-    let app = Router::new().route(Route::Bare.path(), post(bare)).merge(mcp);
+    let transparent =
+        Router::new().route(Route::Transparent.path(), post(bare)).layer(McpLayer::transparent(McpServer::new()));
+    let app = Router::new().route(Route::Bare.path(), post(bare)).merge(mcp).merge(transparent);
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
     let address = listener.local_addr()?;
     let listener = listener.tap_io(|stream| stream.set_nodelay(true).expect("TCP_NODELAY can be set"));
@@ -331,9 +339,11 @@ impl Comparison {
 
 impl std::fmt::Display for Comparison {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [bare, layered, routed] = Route::ALL.map(|route| self.rate(route));
-        write!(f, "{bare:>8.0} {layered:>10.0} {routed:>9.0}")?;
-        for (one, other) in [(Route::Layered, Route::Bare), (Route::Routed, Route::Layered)] {
+        let [bare, layered, routed, transparent] = Route::ALL.map(|route| self.rate(route));
+        write!(f, "{bare:>8.0} {layered:>10.0} {routed:>9.0} {transparent:>14.0}")?;
+        for (one, other) in
+            [(Route::Layered, Route::Bare), (Route::Routed, Route::Layered), (Route::Transparent, Route::Bare)]
+        {
             let [low, middle, high] = self.quartiles(one, other);
             write!(f, "   {:.3} ({low:.3} {middle:.3} {high:.3})", self.ratio(one, other))?;
         }

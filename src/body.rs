@@ -107,8 +107,8 @@ impl http_body::Body for PassedStream {
             Some(Piece::Message(message)) => Some(Ok(Frame::data(self.event(&message)))),
             Some(Piece::Passing(bytes)) => Some(Ok(Frame::data(bytes))),
             None => {
-                self.reader.has_all = true;
-                None
+                let is_first = !std::mem::replace(&mut self.reader.has_all, true);
+                self.course.trailers().filter(|_| is_first).map(|trailers| Ok(Frame::trailers(trailers.clone())))
             }
         })
     }

@@ -1,19 +1,19 @@
 //! The one answer of an exchange on its way to the client: as JSON, or as a stream.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::future::select;
-use http_body_util::BodyExt;
+use futures_util::future::{FutureExt, select};
 use tokio::runtime::Handle;
 
 use crate::body::{PassedStream, ReplyStream, passing};
 use crate::exchange::{Completion, End, Guard, Outcome};
 use crate::extract::Call;
-use crate::foreign::Head;
+use crate::foreign::{Course, Head, forward};
 use crate::inbound::Accepts;
 use crate::jsonrpc::McpError;
 use crate::reply::{Answer, CancelledStream, Settled, Streamed, closing, event_stream, merge};
@@ -96,7 +96,8 @@ pub(crate) fn pass(
         let keeps_notes = keeps_notes(&completion, &exchange);
         let last = match completion {
             Completion::Replied(Ok(Settled::Streamed(Streamed::Answered { event, held, rest }))) => {
-                let rest = forward(&exchange, [event, held], rest);
+                exchange.pass_answer(event);
+                let rest = after_answer(&exchange, &course, held, rest);
                 shared.in_flight.lifecycle().unless_down(rest).await;
                 Vec::new()
             }
@@ -110,18 +111,13 @@ pub(crate) fn pass(
     response
 }
 
-/// Sends what is left of a service's stream, unless its client leaves.
-async fn forward(exchange: &Call, begin: [Bytes; 2], mut rest: Body) {
+/// Sends what is left of a service's stream, unless its client leaves. A panic of the service is its end.
+async fn after_answer(exchange: &Call, course: &Course, held: Bytes, rest: Body) {
     let all = async {
-        for bytes in begin {
-            exchange.pass(bytes).await;
-        }
-        while let Some(Ok(frame)) = rest.frame().await {
-            if let Ok(data) = frame.into_data() {
-                exchange.pass(data).await;
-            }
-        }
+        exchange.pass(held).await;
+        forward(exchange, course, rest).await;
     };
+    let all = AssertUnwindSafe(all).catch_unwind();
     select(pin!(all), pin!(exchange.departed())).await;
 }
 

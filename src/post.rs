@@ -84,6 +84,8 @@ where
         let streams = accepts.event_stream && message.method() != Some("initialize");
         let mints_session = has_session && shared.mints_sessions && message.method() == Some("initialize");
         let exchange = Arc::new(Exchange::new(Arc::clone(&shared.in_flight), Key { caller, id }, message, version));
+        // A stream of ours is none of a foreign service's, so its handlers have nowhere to send notes to.
+        let streams = streams && !self.is_foreign;
         let context = Context { session, streams, served, subject: Subject::Request(Arc::clone(&exchange)), version };
         let settle = Settle { exchange: Arc::clone(&exchange), mints_session };
         let request = request(self.parts, context);
@@ -93,8 +95,7 @@ where
         } else {
             (Running::new(answer(self.inner, request, settle)), None)
         };
-        // Whether a foreign reply is a stream is not ours to say.
-        let accepts = Accepts { event_stream: streams && !self.is_foreign, ..accepts };
+        let accepts = Accepts { event_stream: streams, ..accepts };
         match shared.in_flight.park(&exchange, handler, self.is_foreign && caller.has_session()) {
             Ok(guard) => Ok(Dispatched::Parked(guard, accepts, head)),
             Err(refused) => Err((refused.into(), Some(exchange.key().id.clone()))),

@@ -613,7 +613,7 @@ async fn m22_no_code_is_emitted_that_the_revision_forbids() {
         post("{").with(VERSION, MODERN),
         post(request("1", "tools/list", &json!({}))).with(VERSION, MODERN),
     ] {
-        codes.push(code(&site.ask(&request).await));
+        codes.push(code(&site.ask_past_deadlines(&request).await));
     }
     let cancelled = site.begin(&asks("stays", json!({})));
     site.parked(1).await;

@@ -44,7 +44,7 @@ async fn by_default_a_request_has_ten_minutes() {
         for path in ["/mcp", "/polite"] {
             let site = Site::with(patient);
             let began = Instant::now();
-            let answer = site.ask(&era.held("1").to(path)).await;
+            let answer = site.ask_past_deadlines(&era.held("1").to(path)).await;
             took(began, MINUTES_10);
             let error = answer.error(200, era.timed_out(), "1");
             assert_eq!(error.data, None);
@@ -81,7 +81,7 @@ async fn a_stream_ends_with_the_error() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_events_only_gets_it_as_one() {
     let site = Site::with(patient);
-    let answer = site.ask(&post(held("1")).with("accept", "text/event-stream")).await;
+    let answer = site.ask_past_deadlines(&post(held("1")).with("accept", "text/event-stream")).await;
     error_of(answer.event(), -32001, Some("1"));
 }
 
@@ -162,7 +162,7 @@ async fn none_at_all_can_be_set() {
 async fn initialize_has_one_too() {
     let site = Site::new();
     let began = Instant::now();
-    site.ask(&post(initialize("1", &json!({ "gate": "gate" })))).await.error(200, -32001, "1");
+    site.ask_past_deadlines(&post(initialize("1", &json!({ "gate": "gate" })))).await.error(200, -32001, "1");
     took(began, MINUTES_10);
 }
 
@@ -217,7 +217,7 @@ async fn a_handler_that_asks_has_its_grace_time_after_it() {
     let site = Site::with(patient);
     let began = Instant::now();
     let stays = call("1", &json!({ "gate": "gate", "stays_for": "ever" }));
-    site.ask(&post(stays).to("/polite")).await.error(200, -32001, "1");
+    site.ask_past_deadlines(&post(stays).to("/polite")).await.error(200, -32001, "1");
     took(began, MINUTES_10);
     site.probe.until("dropped 1").await;
     took(began, MINUTES_10 + Duration::from_secs(5));
@@ -262,7 +262,7 @@ async fn a_service_inside_that_is_never_ready_is_not_waited_for() {
         Router::new().merge(Site::routes(probe)).layer(limit).layer(McpLayer::new(server.clone()))
     });
     let began = Instant::now();
-    site.ask(&post(held("1"))).await.error(200, -32001, "1");
+    site.ask_past_deadlines(&post(held("1"))).await.error(200, -32001, "1");
     took(began, MINUTES_10);
     assert_eq!(site.probe.log(), Vec::<String>::new());
 }
@@ -347,7 +347,7 @@ async fn the_token_says_why_in_every_place() {
     let site = Site::over(on_post(handler));
     let requests: [Post; 2] = Era::BOTH.map(|era| era.call("1", &json!({})).with("accept", "application/json"));
     for request in requests {
-        let answer = site.ask(&request).await;
+        let answer = site.ask_past_deadlines(&request).await;
         assert_eq!(answer.status, 200);
         assert_eq!(said.recv().await.unwrap(), (Outcome::TimedOut, true, None));
     }

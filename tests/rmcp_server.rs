@@ -539,3 +539,73 @@ async fn a_deadline_and_a_shutdown_end_a_call_and_stop_its_tool() {
         client.live.probe.until("fired 1").await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_and_a_cancel_that_meet_are_one_answer() {
+    const ROUNDS: usize = 300;
+    for mode in Mode::ALL {
+        let client = Client::of(mode).await;
+        let mut cancels = client.live.connect().await;
+        let (mut answers, mut errors) = (0, 0);
+        for round in 0..ROUNDS {
+            let (id, gate) = (round.to_string(), format!("gate {round}"));
+            let call = client.call(Era::Legacy, &id, &json!({ "gate": gate, "text": "late" }));
+            let mut call = client.begun(&call, &id).await;
+            // Whichever is first.
+            if round % 2 == 0 {
+                client.live.probe.open(&gate);
+                cancels.send(client.within(post(cancel(&id))).bytes()).await;
+            } else {
+                cancels.send(client.within(post(cancel(&id))).bytes()).await;
+                client.live.probe.open(&gate);
+            }
+            // A cancel may come before the head.
+            let answer = call.answer().await;
+            let streams = answer.header("content-type") == Some("text/event-stream");
+            let messages = answer.text().lines().filter_map(|line| line.strip_prefix("data: "));
+            let messages: Vec<_> = messages.filter(|message| !message.is_empty()).collect();
+            let answer = if streams { messages.concat() } else { answer.text().to_owned() };
+            if answer.contains(r#""error":"#) {
+                error_of(&answer, Era::Legacy.cancelled(), Some(&id));
+                errors += 1;
+            } else {
+                result_of(&answer, &id);
+                answers += 1;
+            }
+            cancels.answer().await.accepted();
+        }
+        client.live.parked(0).await;
+        assert_eq!(answers + errors, ROUNDS, "{mode:?}");
+        assert!(answers > 0 && errors > 0, "{mode:?}: {answers} answers, {errors} cancels");
+    }
+}
+
+/// A client that has left comes back once its tool has returned.
+#[tokio::test]
+async fn what_a_client_misses_is_there_as_without_the_layer() {
+    let mut seen = Vec::new();
+    for layered in [false, true] {
+        let client = if layered { Client::of(Mode::Stateful).await } else { Client::bare(Mode::Stateful).await };
+        for leaves in [true, false] {
+            let id = if leaves { "1" } else { "2" };
+            let arguments = json!({ "gate": format!("gate {id}"), "text": "late", "steps": 2 });
+            let mut call = client.begun(&client.call(Era::Legacy, id, &arguments), id).await;
+            call.head().await;
+            let primed = call.event().await;
+            let last = read(&primed).0.unwrap().to_owned();
+            if leaves {
+                drop(call);
+                // Long enough for the server to see it.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                client.live.probe.open(&format!("gate {id}"));
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            } else {
+                client.live.probe.open(&format!("gate {id}"));
+                message(&mut call).await;
+            }
+            let resumed = client.live.post(&client.get().and("last-event-id", &last)).await;
+            seen.push((resumed.status, resumed.text().to_owned()));
+        }
+    }
+    assert_eq!(seen[..2], seen[2..]);
+}

@@ -3,213 +3,32 @@
 
 mod support;
 
-use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::response::Response;
 use axum::routing::any;
 use futures_util::{FutureExt, StreamExt, stream};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use http_body_util::BodyExt;
-use mcp_layer::{CancelledStream, McpLayer, McpServerBuilder, Outcome};
+use http::StatusCode;
+use mcp_layer::{CancelledStream, McpLayer, Outcome};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
 use tower::ServiceExt;
 
+use support::foreign::{
+    Foreign, NOTE, Reading, a_call, answer, breaks, event, handle, has_headers, json_reply, only_event, reply, send,
+};
 use support::{
-    Answer, BOUND, CANCELLED, Era, INTERNAL_ERROR, INVALID_REQUEST, Post, Site, cancel, error_of, initialize, post,
+    Answer, BOUND, CANCELLED, Era, INTERNAL_ERROR, INVALID_REQUEST, Site, cancel, error_of, initialize, post,
     result_of, until,
 };
-
-/// The service: it gives the replies that a test has made, in the order of the requests.
-#[derive(Clone, Default)]
-struct Foreign(Arc<Shared>);
-
-#[derive(Default)]
-struct Shared {
-    replies: Mutex<VecDeque<Response>>,
-    heard: Mutex<Vec<(HeaderMap, String)>>,
-    /// Handlers and bodies that are there.
-    alive: AtomicUsize,
-}
-
-struct Alive(Arc<Shared>);
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.alive.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-async fn handle(State(Foreign(shared)): State<Foreign>, request: Request) -> Response {
-    let _alive = alive(&shared);
-    let (parts, body) = request.into_parts();
-    let body = String::from_utf8(to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap();
-    let is_request = body.contains(r#""id":"#) && body.contains(r#""method":"#) || parts.method == "GET";
-    shared.heard.lock().unwrap().push((parts.headers, body));
-    if !is_request {
-        return StatusCode::ACCEPTED.into_response();
-    }
-    let reply = shared.replies.lock().unwrap().pop_front();
-    match reply {
-        Some(reply) => reply,
-        None => std::future::pending().await,
-    }
-}
-
-fn alive(shared: &Arc<Shared>) -> Alive {
-    shared.alive.fetch_add(1, Ordering::SeqCst);
-    Alive(Arc::clone(shared))
-}
-
-/// A body that a test sends piece by piece.
-type Feed = mpsc::Sender<io::Result<Bytes>>;
-
-impl Foreign {
-    fn site(&self) -> Site {
-        self.site_with(|options| options)
-    }
-
-    fn site_with(&self, options: impl FnOnce(McpServerBuilder) -> McpServerBuilder) -> Site {
-        Site::build(options, |server, _| {
-            let routes = Router::new().route("/mcp", any(handle)).with_state(self.clone());
-            routes.layer(McpLayer::transparent(server.clone()))
-        })
-    }
-
-    fn replies(&self, reply: Response) {
-        self.0.replies.lock().unwrap().push_back(reply);
-    }
-
-    /// The next reply has this type, and a body that comes bit by bit.
-    fn feeds(&self, kind: &'static str) -> Feed {
-        self.feeds_with(&[("content-type", kind)])
-    }
-
-    fn feeds_with(&self, headers: &[(&'static str, &'static str)]) -> Feed {
-        let (feed, pieces) = mpsc::channel(1);
-        let alive = alive(&self.0);
-        let pieces = stream::unfold((pieces, alive), |(mut pieces, alive)| async {
-            let piece: io::Result<Bytes> = pieces.recv().await?;
-            Some((piece, (pieces, alive)))
-        });
-        self.replies(reply(headers, Body::from_stream(pieces)));
-        feed
-    }
-
-    fn streams(&self) -> Feed {
-        self.feeds("text/event-stream")
-    }
-
-    fn alive(&self) -> usize {
-        self.0.alive.load(Ordering::SeqCst)
-    }
-
-    fn heard(&self) -> Vec<String> {
-        self.0.heard.lock().unwrap().iter().map(|(_, body)| body.clone()).collect()
-    }
-}
-
-fn reply(headers: &[(&'static str, &'static str)], body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
-    for (name, value) in headers {
-        response.headers_mut().append(*name, HeaderValue::from_static(value));
-    }
-    response
-}
-
-fn json_reply(body: impl Into<Body>) -> Response {
-    reply(&[("content-type", "application/json")], body)
-}
-
-/// The headers of a reply. axum adds the length of a body that is whole.
-#[track_caller]
-fn has_headers(passed: &HeaderMap, own: &[(&'static str, &'static str)]) {
-    let (mut passed, expected) = (passed.clone(), reply(own, ""));
-    if !expected.headers().contains_key("content-length") {
-        passed.remove("content-length");
-    }
-    assert_eq!(&passed, expected.headers());
-}
-
-async fn send(feed: &Feed, piece: impl Into<Bytes>) {
-    timeout(BOUND, feed.send(Ok(piece.into()))).await.expect("it is read").expect("it is wanted");
-}
-
-/// Breaks the body off.
-async fn breaks(feed: &Feed) {
-    feed.send(Err(io::ErrorKind::ConnectionReset.into())).await.unwrap();
-}
-
-fn answer(id: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":"answer"}}}}"#)
-}
-
-fn event(message: &str) -> String {
-    format!("data: {message}\n\n")
-}
-
-const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
-
-fn a_call(era: Era, id: &str) -> Post {
-    era.call(id, &json!({ "name": "tool" }))
-}
-
-/// A response whose body is read as it comes.
-struct Reading {
-    response: http::response::Parts,
-    body: Body,
-    read: Vec<u8>,
-}
-
-impl Reading {
-    async fn of(site: &Site, request: &Post) -> Self {
-        let response = timeout(BOUND, site.app.clone().oneshot(request.request())).await.expect("a head in time");
-        let (response, body) = response.unwrap().into_parts();
-        Self { response, body, read: Vec::new() }
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.response.headers.get(name).map(|value| value.to_str().unwrap())
-    }
-
-    /// Waits until this many bytes are read.
-    async fn has(&mut self, bytes: usize) {
-        while self.read.len() < bytes {
-            let frame = timeout(BOUND, self.body.frame()).await.expect("more in time").expect("more").unwrap();
-            self.read.extend_from_slice(&frame.into_data().unwrap());
-        }
-        assert_eq!(self.read.len(), bytes, "{:?}", String::from_utf8_lossy(&self.read));
-    }
-
-    /// What is left, up to the end.
-    async fn rest(mut self) -> String {
-        let begun = self.read.len();
-        while let Some(frame) = timeout(BOUND, self.body.frame()).await.expect("an end in time") {
-            self.read.extend_from_slice(&frame.unwrap().into_data().unwrap());
-        }
-        String::from_utf8(self.read.split_off(begun)).unwrap()
-    }
-}
-
-/// The one event of this text, without the id that it may have.
-#[track_caller]
-fn only_event(text: &str) -> &str {
-    let text = match text.strip_prefix("id: mcpl-") {
-        Some(with_id) => with_id.split_once('\n').unwrap().1,
-        None => text,
-    };
-    let data = text.strip_prefix("data: ").and_then(|text| text.strip_suffix("\n\n"));
-    data.filter(|data| !data.contains('\n')).unwrap_or_else(|| panic!("not one event: {text:?}"))
-}
 
 // A reply that is JSON.
 
@@ -695,12 +514,7 @@ async fn a_deadline_ends_it_in_every_form() {
         let mut call = Reading::of(&site, &a_call(era, "3")).await;
         send(&feed, event(NOTE)).await;
         call.has(event(NOTE).len()).await;
-        let last = async {
-            let frame = call.body.frame().await.unwrap().unwrap().into_data().unwrap();
-            assert!(call.body.frame().await.is_none());
-            String::from_utf8(frame.to_vec()).unwrap()
-        };
-        error_of(only_event(&last.await), era.timed_out(), Some("3"));
+        error_of(only_event(&call.rest().await), era.timed_out(), Some("3"));
     }
     assert_eq!(site.outcomes.count(Outcome::TimedOut), 6);
     until(|| foreign.alive() == 0).await;
@@ -969,7 +783,7 @@ async fn every_way_to_end_leaves_nothing() {
                     match how {
                         "answer" => send(&feed, if streams { event(&answer("1")) } else { answer("1") }).await,
                         "cancel" | "stall" => site.ask(&post(cancel("1"))).await.accepted(),
-                        "break" => feed.send(Err(io::ErrorKind::ConnectionReset.into())).await.unwrap(),
+                        "break" => breaks(&feed).await,
                         _ => {}
                     }
                     if how.starts_with("leave") {

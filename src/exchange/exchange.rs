@@ -208,8 +208,15 @@ impl<T> Exchange<T> {
 
     /// Sends a piece of a service's own stream, as soon as there is room for it.
     pub(crate) async fn pass(&self, bytes: Bytes) {
-        if !self.notes_closed.load(Ordering::Acquire) {
+        if !bytes.is_empty() && !self.notes_closed.load(Ordering::Acquire) {
             self.notes().pass(bytes).await;
+        }
+    }
+
+    /// The same for the answer, which waits for no room: a shutdown would find it on its way, and not wait.
+    pub(crate) fn pass_answer(&self, bytes: Bytes) {
+        if !self.notes_closed.load(Ordering::Acquire) {
+            self.notes().pass_answer(bytes);
         }
     }
 

@@ -73,6 +73,15 @@ impl Notes {
         self.push_one(Note::Passing(bytes)).await;
     }
 
+    /// Adds the answer that is in such a stream, also where there is no room.
+    pub(super) fn pass_answer(&self, bytes: Bytes) {
+        let mut state = lock(&self.state);
+        if state.is_open() {
+            state.queue.push_back(Note::Passing(bytes));
+            wake_reader(state);
+        }
+    }
+
     /// Adds a request to the client in the same way.
     pub(super) async fn push_question(&self, id: RequestId, question: String) {
         self.push_one(Note::Question(id, question)).await;

@@ -12,17 +12,24 @@ pub(super) struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
+    /// As its client reads it: what is no UTF-8 is replaced.
     pub(super) fn read(event: &'a [u8]) -> Self {
+        match String::from_utf8_lossy(event) {
+            Cow::Borrowed(text) => Self::of(text),
+            Cow::Owned(text) => Event::of(&text).into_owned(),
+        }
+    }
+
+    fn of(text: &'a str) -> Self {
         let mut read = Self::default();
-        // What is no UTF-8 is no JSON-RPC message either.
-        let Ok(text) = std::str::from_utf8(event) else { return read };
         // A stream may begin with a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for line in text.split(['\n', '\r']) {
             let (field, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
-                "id" => read.has_id = true,
+                // An empty one is none to come back with, and one with a null is ignored.
+                "id" if !value.is_empty() && !value.contains('\0') => read.has_id = true,
                 "data" => {
                     read.data = Some(match read.data.take() {
                         None => Cow::Borrowed(value),
@@ -33,6 +40,10 @@ impl<'a> Event<'a> {
             }
         }
         read
+    }
+
+    fn into_owned(self) -> Event<'static> {
+        Event { has_id: self.has_id, data: self.data.map(|data| Cow::Owned(data.into_owned())) }
     }
 
     pub(super) fn has_data(&self) -> bool {
@@ -84,6 +95,6 @@ mod tests {
         assert!(event.has_id && !event.has_data());
         let event = Event::read(b"data: id: 1\ndatas: 2\n\n");
         assert!(!event.has_id && event.has_data());
-        assert!(Event::read(b"id\n\n").has_id, "a field without a value");
+        assert!(!Event::read(b"id\n\n").has_id, "a field without a value");
     }
 }

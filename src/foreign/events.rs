@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body_util::BodyExt;
 
 use super::event::Event;
@@ -15,10 +16,13 @@ const MOST_PEEKED: usize = 8;
 #[derive(Debug)]
 pub(super) struct Events {
     body: Body,
-    held: BytesMut,
+    held: Bytes,
+    /// The body is at its end, and not to be read on.
+    is_over: bool,
     /// Read ahead.
     peeked: VecDeque<Piece>,
     scan: Scan,
+    trailers: Option<HeaderMap>,
 }
 
 /// What comes of a body.
@@ -32,7 +36,14 @@ pub(super) enum Piece {
 
 impl Events {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, held: BytesMut::new(), peeked: VecDeque::new(), scan: Scan::default() }
+        Self {
+            body,
+            held: Bytes::new(),
+            is_over: false,
+            peeked: VecDeque::new(),
+            scan: Scan::default(),
+            trailers: None,
+        }
     }
 
     /// Reads ahead to the first event that holds a message.
@@ -62,7 +73,7 @@ impl Events {
     async fn read(&mut self) -> Option<Piece> {
         loop {
             if let Some(end) = self.scan.end_of_event(&self.held) {
-                let event = self.held.split_to(end).freeze();
+                let event = self.held.split_to(end);
                 let is_whole = !std::mem::take(&mut self.scan.in_parts);
                 return Some(if is_whole { Piece::Event(event) } else { Piece::Part(event) });
             }
@@ -70,22 +81,42 @@ impl Events {
                 self.scan.in_parts = true;
                 return Some(Piece::Part(self.take_held()));
             }
-            let frame = self.body.frame().await?.ok()?;
-            if let Ok(data) = frame.into_data() {
-                self.held.extend_from_slice(&data);
+            let frame = if self.is_over { None } else { self.body.frame().await };
+            let Some(Ok(frame)) = frame else {
+                self.is_over = true;
+                return None;
+            };
+            match frame.into_data() {
+                Ok(data) => self.held = joined(std::mem::take(&mut self.held), data),
+                Err(frame) => self.trailers = frame.into_trailers().ok(),
             }
         }
     }
 
+    /// At the end of the body: the event that it has left unfinished, and the trailers.
+    pub(super) fn into_end(mut self) -> (Bytes, Option<HeaderMap>) {
+        (self.take_held(), self.trailers)
+    }
+
     fn take_held(&mut self) -> Bytes {
         self.scan.scanned = 0;
-        self.held.split().freeze()
+        std::mem::take(&mut self.held)
     }
 
     /// What has come and is no whole event, and what is still to come.
     pub(super) fn into_rest(mut self) -> (Bytes, Body) {
         (self.take_held(), self.body)
     }
+}
+
+/// Puts the next frame of a body behind what is held of it. Most of the time nothing is, and nothing is copied.
+pub(super) fn joined(held: Bytes, data: Bytes) -> Bytes {
+    if held.is_empty() {
+        return data;
+    }
+    let mut both = held.try_into_mut().unwrap_or_else(|held| BytesMut::from(&held[..]));
+    both.extend_from_slice(&data);
+    both.freeze()
 }
 
 /// How far a stream is scanned for the ends of its lines: LF, CRLF or CR.
@@ -178,6 +209,16 @@ mod tests {
             assert_eq!(whole, text.as_bytes());
             let with_data = cut.iter().filter(|piece| matches!(piece, Piece::Event(event) if event.len() > 1)).count();
             assert_eq!(with_data, 2, "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn events_that_come_whole_are_not_copied() {
+        let frame = Bytes::from("data: 1\n\ndata: 2\n\n".to_owned());
+        let mut events = Events::new(Body::from(frame.clone()));
+        for event in [&frame[..9], &frame[9..]] {
+            let Some(Some(Piece::Event(piece))) = events.next().now_or_never() else { panic!("no event") };
+            assert_eq!(piece.as_ptr(), event.as_ptr());
         }
     }
 

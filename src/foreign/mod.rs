@@ -5,4 +5,4 @@ mod events;
 mod reply;
 mod withdrawal;
 
-pub(crate) use self::reply::{Course, Head, answer};
+pub(crate) use self::reply::{Course, Head, answer, forward};

@@ -1,19 +1,21 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use futures_util::stream::{Stream, StreamExt, iter};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::response::Parts;
-use http::{Request, StatusCode};
-use http_body_util::BodyExt;
+use http::{HeaderValue, Request, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tokio::sync::oneshot;
 use tower::{Service, ServiceExt};
 
 use super::event::{Event, Holds};
-use super::events::{Events, Piece};
+use super::events::{Events, Piece, joined};
 use super::withdrawal::withdrawal;
 use crate::extract::Call;
 use crate::inbound::headers::SESSION_ID;
@@ -36,6 +38,7 @@ pub(crate) struct Head {
 pub(crate) struct Course {
     has_ids: AtomicBool,
     is_closed: AtomicBool,
+    trailers: OnceLock<HeaderMap>,
 }
 
 impl Course {
@@ -47,6 +50,21 @@ impl Course {
     /// One had an id, so that a client may come back with that.
     pub(crate) fn has_ids(&self) -> bool {
         self.has_ids.load(Ordering::Relaxed)
+    }
+
+    /// Those of the service, once all of its stream has come.
+    pub(crate) fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.get()
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    fn set_trailers(&self, trailers: Option<HeaderMap>) {
+        if let Some(trailers) = trailers {
+            self.trailers.set(trailers).ok();
+        }
     }
 }
 
@@ -98,7 +116,7 @@ fn is_of(response: &Response, kind: &str, subtype: &str) -> bool {
 /// Holds a JSON reply until it is whole: until then a cancel can replace it.
 async fn whole(response: Response, settle: &Settle) -> Settled {
     let (mut parts, mut body) = response.into_parts();
-    let mut held = Vec::new();
+    let (mut held, mut trailers) = (Bytes::new(), None);
     loop {
         let frame = match body.frame().await {
             Some(Ok(frame)) => frame,
@@ -108,19 +126,27 @@ async fn whole(response: Response, settle: &Settle) -> Settled {
                 return settle.failed();
             }
         };
-        // Trailers say nothing here.
-        let Ok(data) = frame.into_data() else { continue };
-        held.extend_from_slice(&data);
+        match frame.into_data() {
+            Ok(data) => held = joined(held, data),
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
         if held.len() > LARGEST {
-            let begin = futures_util::stream::iter([Ok(Bytes::from(held))]);
-            let rest = futures_util::StreamExt::chain(begin, body.into_data_stream());
-            return Settled::Passed(Response::from_parts(parts, Body::from_stream(rest)));
+            return Settled::Passed(Response::from_parts(parts, begun(held, BodyStream::new(body))));
         }
     }
     if settle.mints_session && !parts.headers.contains_key(SESSION_ID) && has_result(&held) {
         parts.headers.insert(SESSION_ID, mint());
     }
-    Settled::Passed(Response::from_parts(parts, Body::from(held)))
+    let body = match trailers {
+        None => Body::from(held),
+        Some(trailers) => begun(held, iter([Ok(Frame::trailers(trailers))])),
+    };
+    Settled::Passed(Response::from_parts(parts, body))
+}
+
+/// A body of which this has been read.
+fn begun(held: Bytes, rest: impl Stream<Item = Result<Frame<Bytes>, axum::Error>> + Send + 'static) -> Body {
+    Body::new(StreamBody::new(iter([Ok(Frame::data(held))]).chain(rest)))
 }
 
 fn has_result(json: &[u8]) -> bool {
@@ -134,8 +160,7 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
     // It may end earlier than its service thinks, or with an event more.
     parts.headers.remove(CONTENT_LENGTH);
     let mut events = Events::new(body);
-    // Encoded events cannot be read, and none of ours can be put among them.
-    let is_readable = !parts.headers.contains_key(CONTENT_ENCODING);
+    let is_readable = is_plain(&parts.headers);
     if settle.mints_session && is_readable && !parts.headers.contains_key(SESSION_ID) {
         // The head tells of a session, so it waits for the answer to the request that opens one.
         let first = events.first_message().await.map(|event| event.answers(&exchange.key().id));
@@ -147,19 +172,15 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
     // Where its client has left, nobody waits for it.
     head.send(Head { parts, course: Arc::clone(&course) }).ok();
     if !is_readable {
-        let (_, mut body) = events.into_rest();
-        while let Some(Ok(frame)) = body.frame().await {
-            if let Ok(data) = frame.into_data() {
-                exchange.pass(data).await;
-            }
-        }
+        let (_, body) = events.into_rest();
+        forward(exchange, &course, body).await;
         return Settled::Streamed(Streamed::Over);
     }
     while let Some(piece) = events.next().await {
         let bytes = match piece {
             Piece::Event(bytes) => bytes,
             Piece::Part(bytes) => {
-                course.is_closed.store(true, Ordering::Relaxed);
+                course.close();
                 exchange.pass(bytes).await;
                 continue;
             }
@@ -174,7 +195,52 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
         }
         exchange.pass(bytes).await;
     }
+    Settled::Streamed(unanswered(events, &course, exchange).await)
+}
+
+/// Encoded events cannot be read, and none of ours can be put among them. Some name a coding that is none, so that no
+/// proxy encodes their stream.
+fn is_plain(headers: &HeaderMap) -> bool {
+    let is_none = |value: &HeaderValue| {
+        ["identity", "none"].iter().any(|none| value.as_bytes().eq_ignore_ascii_case(none.as_bytes()))
+    };
+    headers.get_all(CONTENT_ENCODING).iter().all(is_none)
+}
+
+/// What becomes of a stream that has come to its end without a whole event that answers its request.
+async fn unanswered(events: Events, course: &Course, exchange: &Call) -> Streamed {
+    let (unfinished, trailers) = events.into_end();
+    if course.takes_events() && Event::read(&unfinished).answers(&exchange.key().id).is_some() {
+        course.set_trailers(trailers);
+        return Streamed::Answered { event: finished(&unfinished), held: Bytes::new(), rest: Body::empty() };
+    }
     // A service may close a stream on purpose after an event with an id: its client comes back for the rest.
     let is_over = (course.has_ids() && !exchange.version().is_modern()) || !course.takes_events();
-    Settled::Streamed(if is_over { Streamed::Over } else { Streamed::Broken })
+    if !is_over {
+        return Streamed::Broken;
+    }
+    // A cancel that comes at the same time has a place behind whole events only.
+    if !unfinished.is_empty() {
+        course.close();
+        exchange.pass(unfinished).await;
+    }
+    course.set_trailers(trailers);
+    Streamed::Over
+}
+
+/// Adds the empty line without which it is no event to its client.
+fn finished(event: &[u8]) -> Bytes {
+    // The first one ends the line, unless it is the rest of a CRLF.
+    let line_ends: &[u8] = if event.ends_with(b"\n") { b"\n" } else { b"\n\n" };
+    [event, line_ends].concat().into()
+}
+
+/// Sends a body on as it comes, up to its trailers.
+pub(crate) async fn forward(exchange: &Call, course: &Course, mut body: Body) {
+    while let Some(Ok(frame)) = body.frame().await {
+        match frame.into_data() {
+            Ok(data) => exchange.pass(data).await,
+            Err(frame) => course.set_trailers(frame.into_trailers().ok()),
+        }
+    }
 }

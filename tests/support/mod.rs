@@ -8,6 +8,7 @@ pub(crate) mod bridge;
 mod client;
 mod era;
 mod events;
+pub(crate) mod foreign;
 pub(crate) mod http2;
 mod mcp;
 mod message;

@@ -17,6 +17,8 @@ use tower::ServiceExt;
 use super::probe::{plain, polite};
 use super::{Answer, BOUND, Connection, Events, Outcomes, Post, Probe};
 
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// A server within the test, without sockets: for tests that hold the clock.
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -69,7 +71,12 @@ impl Site {
     }
 
     pub(crate) async fn ask(&self, request: &Post) -> Answer {
-        self.asking(request).await
+        timeout(BOUND, self.asking(request)).await.expect("an answer in time")
+    }
+
+    /// The same on a clock that is held, where an hour passes at once.
+    pub(crate) async fn ask_past_deadlines(&self, request: &Post) -> Answer {
+        timeout(HOUR, self.asking(request)).await.expect("an answer in time")
     }
 
     /// The same on a task of its own.
@@ -81,7 +88,7 @@ impl Site {
     pub(crate) async fn open(&self, request: &Post) -> Events {
         let response = self.app.clone().oneshot(request.request()).await.expect("the layer does not fail");
         // Longer than any timer here. On a clock that is held this passes at once.
-        Events::of(response, Duration::from_secs(3_600))
+        Events::of(response, HOUR)
     }
 
     fn asking(&self, request: &Post) -> impl Future<Output = Answer> + use<> {
