@@ -15,7 +15,7 @@ use tower::{Service, ServiceExt};
 use super::event::{Event, Holds};
 use super::events::{Events, Piece};
 use crate::extract::Call;
-use crate::inbound::headers::SESSION_ID;
+use crate::inbound::headers::{SESSION_ID, wrap_session};
 use crate::inbound::is_media;
 use crate::jsonrpc::Envelope;
 use crate::reply::{Settle, Settled, Streamed, is_ours, mint};
@@ -62,7 +62,7 @@ where
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
-    let response = match inner.oneshot(request).await {
+    let mut response = match inner.oneshot(request).await {
         Ok(response) => response.map(Body::new),
         Err(error) => {
             let error: BoxError = error.into();
@@ -70,6 +70,7 @@ where
             return settle.failed();
         }
     };
+    wrap_session(response.headers_mut());
     // A handler among them that knows this crate after all.
     if is_ours(&response) {
         return settle.response(response).await;
