@@ -151,7 +151,7 @@ async fn forward(
     message: Option<McpMessage>,
     request: Request,
 ) -> Response {
-    if message.is_some_and(|message| message.method() == "notifications/cancelled") {
+    if message.as_ref().is_some_and(|message| message.method() == "notifications/cancelled") {
         tokio::time::sleep(BEHIND_ITS_REQUEST).await;
     }
     // Version and extensions are those of the client's connection, and of the other server's below.
@@ -163,7 +163,7 @@ async fn forward(
     match upstream.client.request(request).await {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             tracing::error!("the other server changes to a protocol that nobody asked for");
-            no_answer(StatusCode::BAD_GATEWAY)
+            no_answer(message.as_ref(), StatusCode::BAD_GATEWAY)
         }
         Ok(response) => {
             let (mut parts, body) = response.into_parts();
@@ -172,13 +172,19 @@ async fn forward(
         }
         Err(error) => {
             tracing::error!(error = &error as &dyn Error, "the other server does not answer");
-            no_answer(if is_late(&error) { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY })
+            let status = if is_late(&error) { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
+            no_answer(message.as_ref(), status)
         }
     }
 }
 
-fn no_answer(status: StatusCode) -> Response {
-    (status, McpError::internal_error("The server behind this gateway does not answer")).into_response()
+/// The layer completes the error with the id of its message. GET and DELETE have none.
+fn no_answer(message: Option<&McpMessage>, status: StatusCode) -> Response {
+    let text = "The server behind this gateway does not answer";
+    match message {
+        Some(_) => (status, McpError::internal_error(text)).into_response(),
+        None => (status, text).into_response(),
+    }
 }
 
 fn is_late(error: &(dyn Error + 'static)) -> bool {
