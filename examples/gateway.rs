@@ -91,7 +91,11 @@ impl Upstream {
         // A machine that has vanished ends no stream.
         connector.set_keepalive(Some(Duration::from_secs(60)));
         connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        let client = Client::builder(TokioExecutor::new())
+            // Servers close idle connections, many after 5 s. A request that meets that is lost: it cannot be sent again.
+            .pool_idle_timeout(Duration::from_secs(3))
+            .pool_timer(TokioTimer::new())
+            .build(connector);
         Self { client, uri }
     }
 

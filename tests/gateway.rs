@@ -39,7 +39,7 @@ async fn serves_on(client: &mut support::Connection, upstream: &Upstream) {
     client.send(a_call("99").bytes()).await;
     let (mut peer, heard) = upstream.hears().await;
     assert!(heard.body.contains(r#""id":99"#), "{heard:?}");
-    peer.replies("application/json", answer("99")).await;
+    peer.replies_at_last(answer("99")).await;
     client.answer().await.result("99");
 }
 
@@ -183,7 +183,7 @@ async fn large_bodies_pass_in_both_directions() {
     assert_eq!(values(&heard, "transfer-encoding"), [""; 0]);
     let reply = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{text}{text}"}}}}"#);
     let replying = tokio::spawn(async move {
-        peer.replies("application/json", &reply).await;
+        peer.replies_at_last(&reply).await;
         reply
     });
     let passed = sending.await.unwrap().answer().await;
@@ -202,7 +202,7 @@ async fn an_expectation_is_met_here() {
     assert_eq!(values(&heard, "expect"), [""; 0]);
     // One that says so without being asked.
     peer.send("HTTP/1.1 100 Continue\r\n\r\n").await;
-    peer.replies("application/json", answer("1")).await;
+    peer.replies_at_last(answer("1")).await;
     client.answer().await.result("1");
 }
 
@@ -238,7 +238,7 @@ async fn an_http_2_client_is_served() {
     );
     assert_eq!(values(&heard, "host"), [upstream.address().to_string()]);
     assert_eq!(values(&heard, "cookie"), ["a=1; b=2"]);
-    peer.replies("application/json", answer("1")).await;
+    peer.replies(answer("1")).await;
     asked.await.unwrap().result("1");
 
     // Its stream is reset, and its connection stays.
@@ -263,7 +263,7 @@ async fn the_server_may_have_a_name_or_an_ipv6_address() {
         let mut client = gateway.begin(&a_call("1")).await;
         let (mut peer, heard) = upstream.hears().await;
         assert_eq!(values(&heard, "host"), [authority]);
-        peer.replies("application/json", answer("1")).await;
+        peer.replies_at_last(answer("1")).await;
         client.answer().await.result("1");
     }
 }
@@ -484,13 +484,13 @@ async fn a_connection_is_used_again_until_the_server_closes_it() {
     let (gateway, upstream) = pair().await;
     let mut client = gateway.begin(&a_call("1")).await;
     let (mut peer, _) = upstream.hears().await;
-    peer.replies("application/json", answer("1")).await;
+    peer.replies(answer("1")).await;
     client.answer().await.result("1");
     client.send(a_call("2").bytes()).await;
     assert!(peer.hears().await.body.contains(r#""id":2"#));
-    peer.replies("application/json", answer("2")).await;
+    peer.replies(answer("2")).await;
     client.answer().await.result("2");
-    drop(peer);
+    peer.closes().await;
     serves_on(&mut client, &upstream).await;
 }
 
@@ -499,7 +499,7 @@ async fn what_the_server_may_have_acted_on_is_not_sent_again() {
     let (gateway, upstream) = pair().await;
     let mut client = gateway.begin(&a_call("1")).await;
     let (mut peer, _) = upstream.hears().await;
-    peer.replies("application/json", answer("1")).await;
+    peer.replies(answer("1")).await;
     client.answer().await.result("1");
     client.send(a_call("2").bytes()).await;
     peer.hears().await;
@@ -522,7 +522,7 @@ async fn a_second_call_of_one_id_is_refused_in_its_session_only() {
     upstream.accepts().await;
     cancelling.answer().await.accepted();
     peer.ends().await;
-    other_peer.replies("application/json", answer("1")).await;
+    other_peer.replies_at_last(answer("1")).await;
     other.answer().await.result("1");
 }
 
@@ -544,7 +544,7 @@ async fn a_shutdown_answers_everyone_and_waits_for_no_stranger() {
     let mut quick = gateway.begin(&a_call("2")).await;
     let (mut quick_peer, _) = upstream.hears().await;
     gateway.terminate();
-    quick_peer.replies("application/json", answer("2")).await;
+    quick_peer.replies_at_last(answer("2")).await;
     quick.answer().await.result("2");
     for (stage, client, peer) in &mut parked {
         stage.ends(client, SHUT_DOWN, "1").await;

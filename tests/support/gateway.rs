@@ -151,14 +151,29 @@ impl Peer {
         drop(timeout(BOUND, self.0.get_mut().write_all(bytes.as_ref())).await.expect("it does not block"));
     }
 
-    pub(crate) async fn replies(&mut self, kind: &str, body: impl AsRef<str>) {
-        let (body, length) = (body.as_ref(), body.as_ref().len());
-        self.send(format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")).await;
+    pub(crate) async fn replies(&mut self, json: impl AsRef<str>) {
+        let (json, length) = (json.as_ref(), json.as_ref().len());
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        self.send([head.as_bytes(), json.as_bytes()].concat()).await;
     }
 
-    /// Begins a stream of events, whose chunks follow.
+    /// The same, and the connection is not to be used again.
+    pub(crate) async fn replies_at_last(&mut self, json: impl AsRef<str>) {
+        let (json, length) = (json.as_ref(), json.as_ref().len());
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+        self.send(format!("{head}content-length: {length}\r\n\r\n{json}")).await;
+    }
+
+    /// Begins a stream of events, whose chunks follow. The connection is not to be used again.
     pub(crate) async fn streams(&mut self) {
-        self.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n").await;
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
+        self.send(format!("{head}transfer-encoding: chunked\r\n\r\n")).await;
+    }
+
+    /// Closes the connection, and waits until the gateway has seen it.
+    pub(crate) async fn closes(&mut self) {
+        self.0.get_mut().shutdown().await.expect("it is open");
+        self.ends().await;
     }
 
     /// The gateway has dropped the connection, and sent nothing more before.
