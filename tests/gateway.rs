@@ -338,7 +338,7 @@ async fn a_cancel_ends_the_call_and_its_connection_and_goes_on_once() {
             cancelling.answer().await.accepted();
             peer.ends().await;
             // As servers do that answer a cancelled call, too.
-            peer.sends_late(format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{{}}")).await;
+            peer.sends_late("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
             serves_on(&mut client, &upstream).await;
         }
     }
