@@ -50,6 +50,8 @@ impl McpLayer {
     /// - Where events have ids, that event of ours has one too, and a GET with it as `Last-Event-ID` gets 405: some clients take an
     ///   error for no answer, and would come back for one again and again.
     /// - A second request with the id of one that is parked in the same session gets 400.
+    /// - A session id that begins with `mcpl-`, as those of another layer of this crate behind the service do, gets one more `mcpl-`,
+    ///   and the service sees it without.
     /// - No reply becomes a stream by itself, and none gets keep-alive comments.
     ///
     /// ```

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use tokio::process::Command;
 
@@ -366,6 +368,20 @@ async fn a_cancel_of_nothing_goes_on_too() {
         assert_eq!(upstream.accepts().await.body, body);
         cancelling.answer().await.accepted();
     }
+}
+
+#[tokio::test]
+async fn a_cancel_does_not_overtake_its_call() {
+    let (gateway, upstream) = pair().await;
+    let mut client = gateway.begin(&a_call("1")).await;
+    let (mut peer, _) = upstream.hears().await;
+    let began = Instant::now();
+    let cancelling = gateway.park(&post(cancel("1")));
+    client.answer().await.error(200, CANCELLED, "1");
+    peer.ends().await;
+    upstream.accepts().await;
+    assert!(began.elapsed() >= Duration::from_millis(50), "{:?}", began.elapsed());
+    cancelling.answer().await.accepted();
 }
 
 #[tokio::test]
