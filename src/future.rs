@@ -24,6 +24,7 @@ use tower::{Service, ServiceExt};
 use crate::body::passing;
 use crate::exchange::{Completion, Guard, Lifecycle, Refused, Unanswered};
 use crate::foreign::Head;
+use crate::inbound::headers::wrap_session;
 use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
 use crate::outbound::{completed, pass, stream};
 use crate::post::{Dispatched, Post};
@@ -51,7 +52,7 @@ pin_project! {
     #[project = StateProject]
     enum State<S: Service<Request<Body>>> {
         // It is no POST, or no business of ours.
-        Passed { #[pin] future: Oneshot<S, Request<Body>> },
+        Passed { #[pin] future: Oneshot<S, Request<Body>>, is_foreign: bool },
         Reading { body: Option<Collect>, post: Option<Post<S>> },
         Parked { guard: Option<Guard<Settled>>, accepts: Accepts, head: Option<oneshot::Receiver<Head>> },
         Unanswered { handler: Unanswered<Settled> },
@@ -100,8 +101,8 @@ impl Waiting {
 }
 
 impl<S: Service<Request<Body>>> ResponseFuture<S> {
-    pub(crate) fn pass(inner: S, shared: Arc<Shared>, request: Request<Body>) -> Self {
-        Self::new(State::Passed { future: inner.oneshot(request) }, shared)
+    pub(crate) fn pass(inner: S, shared: Arc<Shared>, is_foreign: bool, request: Request<Body>) -> Self {
+        Self::new(State::Passed { future: inner.oneshot(request), is_foreign }, shared)
     }
 
     pub(crate) fn read(inner: S, shared: Arc<Shared>, is_foreign: bool, parts: Parts, body: Body) -> Self {
@@ -140,9 +141,13 @@ where
         let shared: &Arc<Shared> = this.shared;
         let response = loop {
             match this.state.as_mut().project() {
-                StateProject::Passed { future } => {
+                StateProject::Passed { future, is_foreign } => {
                     if let Poll::Ready(response) = future.poll(cx) {
-                        break passed(response, shared.in_flight.lifecycle());
+                        let mut response = passed(response, shared.in_flight.lifecycle());
+                        if *is_foreign {
+                            wrap_session(response.headers_mut());
+                        }
+                        break response;
                     }
                     ready!(waiting(this.waiting).poll_shutdown(|| shared.in_flight.lifecycle().down(), cx));
                     break refusal((Refused::ShuttingDown.into(), None));

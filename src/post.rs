@@ -13,7 +13,7 @@ use tower::{Service, ServiceExt};
 use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
 use crate::extract::{Context, Subject};
 use crate::foreign::{self, Head};
-use crate::inbound::headers::{Known, SESSION_ID, is_minted};
+use crate::inbound::headers::{Known, unwrap_session, wrap_session};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
 use crate::jsonrpc::{Kind, Message, shortened};
 use crate::reply::{self, Settle, Settled, accepted};
@@ -64,7 +64,6 @@ where
             Err(rejection) => return Err((rejection, id)),
         };
         let (is_encodable, is_chunked) = (known.accept_encoding.is_present(), known.transfer_encoding.is_present());
-        let has_minted = is_minted(known.session_id);
         let headers = &mut self.parts.headers;
         if is_encodable && !self.is_foreign {
             // An encoded reply could not be read here; compression belongs outside.
@@ -74,7 +73,7 @@ where
             headers.remove(TRANSFER_ENCODING);
             headers.insert(CONTENT_LENGTH, HeaderValue::from(message.text().len()));
         }
-        let session = if has_minted { headers.remove(SESSION_ID).filter(|_| has_session) } else { None };
+        let session = unwrap_session(headers, self.is_foreign).filter(|_| has_session);
         let Some(id) = id else {
             let subject = Subject::Unanswered;
             let context = |message| Context { session, streams: false, served, subject: subject(message), version };
@@ -116,7 +115,7 @@ where
         let is_cancel = cancel(caller, &message, shared);
         let message = Arc::new(message);
         let request = request(self.parts, context(Arc::clone(&message)));
-        let handler = Running::new(unanswered(self.inner, request));
+        let handler = Running::new(unanswered(self.inner, request, self.is_foreign));
         match shared.in_flight.admit(caller, message.method().unwrap_or_default(), handler) {
             Ok(handler) => Ok(Dispatched::Unanswered(handler)),
             // It has done what its client wants of it, though the handler does not hear of it.
@@ -169,7 +168,7 @@ where
     }
 }
 
-async fn unanswered<S, R>(inner: S, request: Request<Body>) -> Settled
+async fn unanswered<S, R>(inner: S, request: Request<Body>, is_foreign: bool) -> Settled
 where
     S: Service<Request<Body>, Response = Response<R>>,
     S::Error: Into<BoxError>,
@@ -177,7 +176,12 @@ where
     R::Error: Into<BoxError>,
 {
     match inner.oneshot(request).await.map_err(log_failure) {
-        Ok(response) => reply::unanswered(response).await,
+        Ok(mut response) => {
+            if is_foreign {
+                wrap_session(response.headers_mut());
+            }
+            reply::unanswered(response).await
+        }
         Err(()) => Settled::Passed(accepted()),
     }
 }

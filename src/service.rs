@@ -12,7 +12,7 @@ use tower::Service;
 use crate::exchange::Refused;
 use crate::extract::Context;
 use crate::future::ResponseFuture;
-use crate::inbound::headers::{Known, SESSION_ID, is_minted, resumes_ended};
+use crate::inbound::headers::{Known, resumes_ended, unwrap_session};
 use crate::rejection::Rejection;
 use crate::server::Shared;
 
@@ -54,7 +54,7 @@ where
         let (inner, shared, body) = (self.inner.clone(), Arc::clone(&self.shared), Body::new(body));
         // Behind another layer of ours a request has its exchange. To park it twice would make every cancel ambiguous.
         if parts.method == Method::OPTIONS || parts.extensions.get::<Context>().is_some() {
-            return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
+            return ResponseFuture::pass(inner, shared, false, Request::from_parts(parts, body));
         }
         let known = Known::of(&parts.headers);
         if let Err(rejection) = shared.gate.check_sender(&known, &parts.uri) {
@@ -67,10 +67,8 @@ where
             if self.is_foreign && parts.method == Method::GET && resumes_ended(&parts.headers) {
                 return ResponseFuture::refuse(shared, Rejection::NothingFollows, &parts, body);
             }
-            if is_minted(known.session_id) {
-                parts.headers.remove(SESSION_ID);
-            }
-            return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
+            unwrap_session(&mut parts.headers, self.is_foreign);
+            return ResponseFuture::pass(inner, shared, self.is_foreign, Request::from_parts(parts, body));
         }
         if let Err(rejection) = shared.gate.check_content(&known) {
             return ResponseFuture::refuse(shared, rejection, &parts, body);

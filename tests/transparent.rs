@@ -604,6 +604,29 @@ async fn a_session_is_minted_with_the_answer_to_initialize() {
 }
 
 #[tokio::test]
+async fn a_session_that_a_layer_behind_has_minted_comes_back_to_it() {
+    let params =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "", "version": "" } });
+    for theirs in ["mcpl-1", "mcpl-mcpl-1", "mcpl-"] {
+        for (kind, body) in [("application/json", answer("1")), ("text/event-stream", event(&answer("1")))] {
+            let foreign = Foreign::default();
+            let site = foreign.site();
+            foreign.replies(reply(&[("content-type", kind), ("mcp-session-id", theirs)], body));
+            let opened = site.ask(&post(initialize("1", &params))).await;
+            let session = opened.header("mcp-session-id").unwrap();
+            for (method, body) in [("POST", cancel("1")), ("POST", answer("2")), ("GET", String::new())] {
+                foreign.replies(reply(&[("mcp-session-id", theirs)], ""));
+                let asked = site.ask(&post(body).method(method).and("mcp-session-id", session)).await;
+                assert_eq!(asked.header("mcp-session-id"), Some(session).filter(|_| method == "GET"));
+            }
+            let heard: Vec<_> = foreign.0.heard.lock().unwrap().iter().map(|(headers, _)| headers.clone()).collect();
+            assert_eq!(heard[0].get("mcp-session-id"), None);
+            assert!(heard[1..].iter().all(|headers| headers["mcp-session-id"] == theirs), "{heard:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn initialize_is_not_cancelled() {
     let foreign = Foreign::default();
     let site = foreign.site();

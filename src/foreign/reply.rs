@@ -18,7 +18,7 @@ use super::event::{Event, Holds};
 use super::events::{Events, Piece, joined};
 use super::withdrawal::withdrawal;
 use crate::extract::Call;
-use crate::inbound::headers::SESSION_ID;
+use crate::inbound::headers::{SESSION_ID, wrap_session};
 use crate::inbound::is_media;
 use crate::jsonrpc::Envelope;
 use crate::reply::{Settle, Settled, Streamed, is_ours, mint};
@@ -85,7 +85,7 @@ where
     let (parts, body) = request.into_parts();
     let _withdrawal = withdrawal(&inner, &parts, &settle.exchange);
     let request = Request::from_parts(parts, body);
-    let response = match inner.oneshot(request).await {
+    let mut response = match inner.oneshot(request).await {
         Ok(response) => response.map(Body::new),
         Err(error) => {
             let error: BoxError = error.into();
@@ -93,6 +93,7 @@ where
             return settle.failed();
         }
     };
+    wrap_session(response.headers_mut());
     // A handler among them that knows this crate after all.
     if is_ours(&response) {
         return settle.response(response).await;

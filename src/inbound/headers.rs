@@ -88,14 +88,35 @@ impl<'a> Field<'a> {
     }
 }
 
-/// This id is one of ours: the inner service is not to see it.
-pub(crate) fn is_minted(id: Field<'_>) -> bool {
-    matches!(id, Field::Once(value) if value.as_bytes().starts_with(MINTED.as_bytes()))
+/// This id is one of ours.
+fn is_minted(id: &HeaderValue) -> bool {
+    id.as_bytes().starts_with(MINTED.as_bytes())
+}
+
+/// Takes a session id of ours, which the inner service is not to see. One that `wrap_session` has wrapped is not ours: it goes
+/// on to its service as that one knows it.
+pub(crate) fn unwrap_session(headers: &mut HeaderMap, is_foreign: bool) -> Option<HeaderValue> {
+    let Field::Once(id) = Field::of(headers, &SESSION_ID) else { return None };
+    let id = id.as_bytes().strip_prefix(MINTED.as_bytes())?;
+    let theirs = HeaderValue::from_bytes(id).ok().filter(|id| is_foreign && is_minted(id));
+    let own = headers.remove(SESSION_ID);
+    let Some(theirs) = theirs else { return own };
+    headers.insert(SESSION_ID, theirs);
+    None
+}
+
+/// Tells a session of a foreign service from those that are minted for it here, where it looks like one: it comes from a layer
+/// of this crate behind that service.
+pub(crate) fn wrap_session(headers: &mut HeaderMap) {
+    let Some(id) = headers.get(SESSION_ID).filter(|id| is_minted(id)) else { return };
+    if let Ok(id) = HeaderValue::from_bytes(&[MINTED.as_bytes(), id.as_bytes()].concat()) {
+        headers.insert(SESSION_ID, id);
+    }
 }
 
 /// A client comes back for what follows the last event of a stream, and that one was ours: nothing does.
 pub(crate) fn resumes_ended(headers: &HeaderMap) -> bool {
-    is_minted(Field::of(headers, &LAST_EVENT_ID))
+    matches!(Field::of(headers, &LAST_EVENT_ID), Field::Once(id) if is_minted(id))
 }
 
 /// A header's value as its client meant it (*Value Encoding*). `None` if it has characters that no header may have.
@@ -126,8 +147,29 @@ mod tests {
 
     #[test]
     fn our_sessions_are_known_by_their_beginning() {
-        let is_ours = |id| is_minted(Field::Once(&HeaderValue::from_static(id)));
-        assert_eq!(["mcpl-1", "mcpl-", "MCPL-1", "x-mcpl-1", ""].map(is_ours), [true, true, false, false, false]);
-        assert!(!is_minted(Field::Absent) && !is_minted(Field::Repeated));
+        for is_foreign in [false, true] {
+            let is_ours = |id| unwrap_session(&mut session(id), is_foreign).is_some();
+            assert_eq!(["mcpl-1", "mcpl-", "MCPL-1", "x-mcpl-1", ""].map(is_ours), [true, true, false, false, false]);
+            let mut repeated = session("mcpl-1");
+            repeated.append(SESSION_ID, HeaderValue::from_static("mcpl-1"));
+            assert_eq!(unwrap_session(&mut repeated, is_foreign), None);
+            assert_eq!(unwrap_session(&mut HeaderMap::new(), is_foreign), None);
+        }
+    }
+
+    #[test]
+    fn sessions_of_a_layer_behind_come_back_as_they_were() {
+        for id in ["mcpl-1", "mcpl-", "mcpl-mcpl-1", "own", ""] {
+            let mut headers = session(id);
+            wrap_session(&mut headers);
+            assert_eq!(headers[SESSION_ID] == id, !id.starts_with("mcpl-"));
+            assert_eq!(unwrap_session(&mut headers, true), None);
+            assert_eq!(headers, session(id));
+        }
+        assert!(unwrap_session(&mut session("mcpl-mcpl-1"), false).is_some(), "nothing is wrapped there");
+    }
+
+    fn session(id: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(SESSION_ID, HeaderValue::from_static(id))])
     }
 }

@@ -1,5 +1,4 @@
-//! The example `stdio_bridge`, in front of a child that misbehaves on demand. Cargo builds the example for a whole
-//! `cargo test`; for a file alone, build it before.
+//! The example `stdio_bridge`, in front of a child that misbehaves on demand.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,11 +6,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+use tokio::process::Child;
+use tokio::time::sleep;
 
-use super::{Answer, BOUND, Connection, Post, initialize, post, request};
+use super::{Answer, BOUND, Connection, Post, example, initialize, post, request};
 
 /// The example, and the child's words.
 #[derive(Debug)]
@@ -38,23 +36,9 @@ impl Bridge {
     }
 
     pub(crate) async fn start(options: &[&str], command: &[&str], stderr: Stdio) -> Self {
-        let test = std::env::current_exe().unwrap();
-        let example = test.parent().and_then(Path::parent).unwrap().join("examples/stdio_bridge");
-        let mut process = Command::new(example)
-            .args(["--listen", "127.0.0.1:0", "--grace", "0.3"])
-            .args(options)
-            .arg("--")
-            .args(command)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .kill_on_drop(true)
-            .spawn()
-            .expect("cargo build --example stdio_bridge");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
-        let address = line.trim().strip_prefix("listening on http://").and_then(|line| line.strip_suffix("/mcp"));
-        Self { address: address.unwrap().parse().unwrap(), process }
+        let arguments = [&["--grace", "0.3"], options, &["--"], command].concat();
+        let (address, process) = example::start("stdio_bridge", &arguments, stderr).await;
+        Self { address, process }
     }
 
     pub(crate) async fn post(&self, post: &Post) -> Answer {
@@ -85,13 +69,8 @@ impl Bridge {
     }
 
     pub(crate) async fn exits(mut self) {
-        rustix::process::kill_process(
-            rustix::process::Pid::from_raw(self.process.id().unwrap().cast_signed()).unwrap(),
-            rustix::process::Signal::TERM,
-        )
-        .unwrap();
-        let status = timeout(BOUND, self.process.wait()).await.unwrap().unwrap();
-        assert!(status.success(), "{status}");
+        example::terminate(&self.process);
+        example::exits(&mut self.process).await;
     }
 }
 

@@ -1,5 +1,7 @@
 //! A client that speaks HTTP/2 without TLS, as a reverse proxy does.
 
+use std::net::SocketAddr;
+
 use axum::body::Body;
 use axum::response::Response;
 use http::{Request, Version};
@@ -11,7 +13,11 @@ use tokio::time::timeout;
 use super::{Answer, BOUND, Live, Post};
 
 pub(crate) async fn connect(live: &Live) -> SendRequest<Body> {
-    let stream = TcpStream::connect(live.address).await.expect("a connection");
+    connect_to(live.address).await
+}
+
+pub(crate) async fn connect_to(address: SocketAddr) -> SendRequest<Body> {
+    let stream = TcpStream::connect(address).await.expect("a connection");
     stream.set_nodelay(true).expect("TCP_NODELAY");
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
     tokio::spawn(connection);

@@ -8,7 +8,9 @@ pub(crate) mod bridge;
 mod client;
 mod era;
 mod events;
+mod example;
 pub(crate) mod foreign;
+pub(crate) mod gateway;
 pub(crate) mod http2;
 mod mcp;
 mod message;
@@ -19,6 +21,7 @@ pub(crate) use self::answer::{Answer, error_of, result_of};
 pub(crate) use self::client::Connection;
 pub(crate) use self::era::Era;
 pub(crate) use self::events::Events;
+pub(crate) use self::example::path as example_path;
 pub(crate) use self::mcp::{LEGACY, cacheable, calls, completed, mcp, panics, texts};
 pub(crate) use self::message::{
     MODERN, Post, call, cancel, cancel_because, chunk, held, initialize, modern, post, request,

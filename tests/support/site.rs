@@ -193,7 +193,7 @@ impl Drop for Live {
 pub(crate) struct Asked(JoinHandle<Answer>);
 
 impl Asked {
-    fn new(answer: impl Future<Output = Answer> + Send + 'static) -> Self {
+    pub(crate) fn new(answer: impl Future<Output = Answer> + Send + 'static) -> Self {
         Self(tokio::spawn(answer))
     }
 
