@@ -50,6 +50,9 @@ impl McpLayer {
     /// - Where events have ids, that event of ours has one too, and a GET with it as `Last-Event-ID` gets 405: some clients take an
     ///   error for no answer, and would come back for one again and again.
     /// - A second request with the id of one that is parked in the same session gets 400.
+    /// - Where the service opens no session, the layer does: see [`sessions`](crate::McpServerBuilder::sessions).
+    /// - What the layer refuses does not reach the service. The error -32022 lists the layer's own
+    ///   [`versions`](crate::McpServerBuilder::versions): set those that the service serves.
     /// - No reply becomes a stream by itself, and none gets keep-alive comments.
     ///
     /// ```
