@@ -53,8 +53,11 @@ impl McpLayer {
     ///   for its deadline or a shutdown, the service gets a `notifications/cancelled` as its client would send it.
     /// - An answer at the end of a stream without the empty line that makes an event of it gets that line.
     /// - A second request with the id of one that is parked in the same session gets 400.
+    /// - Where the service opens no session, the layer does: see [`sessions`](crate::McpServerBuilder::sessions).
     /// - A session id that begins with `mcpl-`, as those of another layer of this crate behind the service do, gets one more `mcpl-`,
     ///   and the service sees it without.
+    /// - What the layer refuses does not reach the service. The error -32022 lists the layer's own
+    ///   [`versions`](crate::McpServerBuilder::versions): set those that the service serves.
     /// - No reply becomes a stream by itself, and none gets keep-alive comments.
     ///
     /// ```

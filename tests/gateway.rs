@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use support::gateway::{Gateway, Heard, Peer, Upstream};
 use support::http2::{ask, connect_to, open, to};
 use support::{
-    CANCELLED, Era, INTERNAL_ERROR, Post, call, cancel, cancel_because, chunk, error_of, example_path, post,
+    BOUND, CANCELLED, Era, INTERNAL_ERROR, Post, call, cancel, cancel_because, chunk, error_of, example_path, post,
 };
 
 const TIMED_OUT: i64 = -32001;
