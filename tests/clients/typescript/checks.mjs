@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
+import { recording } from "../recording.mjs";
+import { within } from "../within.mjs";
 
 const VERSIONS = { legacy: "2025-11-25", modern: "2026-07-28" };
 const LONG = 20_000; // ms, longer than any wait here
@@ -17,6 +19,7 @@ export async function check(name, connect) {
 
 class Checks {
   posts = []; // what the SDK posted, and what became of it
+  fetch = recording(this.posts);
   errors = []; // what the SDK told its `onerror`
   cancels = 0;
 
@@ -175,21 +178,6 @@ class Checks {
     return result.content[0].text;
   }
 
-  // The SDK's fetch. A clone of each response tells what came and that it ended, and takes nothing from the SDK.
-  fetch = async (input, init) => {
-    if (init?.method !== "POST") return fetch(input, init);
-    const post = { message: JSON.parse(init.body) };
-    this.posts.push(post);
-    const response = fetch(input, init).then((response) => (post.response = response));
-    const end = async () => {
-      const copy = (await response).clone();
-      const last = (await copy.text()).trim().split("\n").at(-1).replace(/^data:/, ""); // the whole of a JSON body
-      return { status: copy.status, answer: last && JSON.parse(last) };
-    };
-    post.end = end().catch((error) => ({ error }));
-    return response;
-  };
-
   // Polls: nobody tells a client what happens on the server.
   async debugShows(what, holds) {
     const deadline = Date.now() + 2_000;
@@ -200,11 +188,4 @@ class Checks {
       await sleep(20);
     }
   }
-}
-
-function within(seconds, what, promise) {
-  const timer = new AbortController();
-  const late = sleep(seconds * 1_000, undefined, timer).then(() => assert.fail(`${what}: not within ${seconds} s`));
-  late.catch(() => {}); // its timer is called off
-  return Promise.race([promise, late]).finally(() => timer.abort());
 }

@@ -1,6 +1,7 @@
 // What a TypeScript client sees of the npm package `@modelcontextprotocol/server-everything` behind the bridge.
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
+import { recording } from "../recording.mjs";
+import { within } from "../within.mjs";
 
 const VERSIONS = { legacy: "2025-11-25", modern: "2026-07-28" };
 const LONG = "trigger-long-running-operation";
@@ -17,6 +18,7 @@ export async function check(name, connect) {
 
 class Checks {
   posts = []; // what the SDK posted, and what became of it
+  fetch = recording(this.posts);
   errors = []; // what the SDK told its `onerror`
 
   constructor(url, era) {
@@ -107,21 +109,6 @@ class Checks {
     const result = await within(10, tool, this.client.call(tool, args, options));
     return result.content[0].text;
   }
-
-  // The SDK's fetch. A clone of each response tells what came and that it ended, and takes nothing from the SDK.
-  fetch = async (input, init) => {
-    if (init?.method !== "POST") return fetch(input, init);
-    const post = { message: JSON.parse(init.body) };
-    this.posts.push(post);
-    const response = fetch(input, init);
-    const end = async () => {
-      const copy = (await response).clone();
-      const last = (await copy.text()).trim().split("\n").at(-1).replace(/^data:/, ""); // the whole of a JSON body
-      return { answer: last && JSON.parse(last) };
-    };
-    post.end = end().catch((error) => ({ error }));
-    return response;
-  };
 }
 
 // `Promise.withResolvers` is not in Node 20.
@@ -129,11 +116,4 @@ function withResolvers() {
   const all = {};
   all.promise = new Promise((resolve, reject) => Object.assign(all, { resolve, reject }));
   return all;
-}
-
-function within(seconds, what, promise) {
-  const timer = new AbortController();
-  const late = sleep(seconds * 1_000, undefined, timer).then(() => assert.fail(`${what}: not within ${seconds} s`));
-  late.catch(() => {}); // its timer is called off
-  return Promise.race([promise, late]).finally(() => timer.abort());
 }

@@ -4,7 +4,7 @@ import { check } from "./checks.mjs";
 const require = createRequire(import.meta.url); // an import would not look into NODE_PATH
 const { Client, StreamableHTTPClientTransport } = require("@modelcontextprotocol/client");
 
-await check("typescript-sdk-2", async (url, { era, fetch, onerror, answers }) => {
+await check("typescript-sdk-2 in front of stdio_bridge", async (url, { era, fetch, onerror, answers }) => {
   const capabilities = { elicitation: {}, roots: {}, sampling: {} };
   const versionNegotiation = { mode: era === "legacy" ? "legacy" : "auto" };
   const client = new Client({ name: "checks", version: "0" }, { capabilities, versionNegotiation });

@@ -12,7 +12,7 @@ const SCHEMAS = {
   "sampling/createMessage": types.CreateMessageRequestSchema,
 };
 
-await check("typescript-sdk-1", async (url, { fetch, onerror, answers }) => {
+await check("typescript-sdk-1 in front of stdio_bridge", async (url, { fetch, onerror, answers }) => {
   const capabilities = { elicitation: {}, roots: {}, sampling: {} };
   const client = new Client({ name: "checks", version: "0" }, { capabilities });
   for (const [method, answer] of Object.entries(answers)) client.setRequestHandler(SCHEMAS[method], answer);
