@@ -22,8 +22,8 @@ use tower::util::Oneshot;
 use tower::{Service, ServiceExt};
 
 use crate::body::passing;
-use crate::exchange::{Completion, Guard, Lifecycle, Refused, Unanswered};
-use crate::foreign::Head;
+use crate::exchange::{Caller, Completion, Guard, InFlight, Refused, Unanswered};
+use crate::foreign::{Head, without_late_answers};
 use crate::inbound::headers::wrap_session;
 use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
 use crate::outbound::{completed, pass, stream};
@@ -52,7 +52,7 @@ pin_project! {
     #[project = StateProject]
     enum State<S: Service<Request<Body>>> {
         // It is no POST, or no business of ours.
-        Passed { #[pin] future: Oneshot<S, Request<Body>>, is_foreign: bool },
+        Passed { #[pin] future: Oneshot<S, Request<Body>>, is_foreign: bool, listener: Option<Caller> },
         Reading { body: Option<Collect>, post: Option<Post<S>> },
         Parked { guard: Option<Guard<Settled>>, accepts: Accepts, head: Option<oneshot::Receiver<Head>> },
         Unanswered { handler: Unanswered<Settled> },
@@ -101,8 +101,18 @@ impl Waiting {
 }
 
 impl<S: Service<Request<Body>>> ResponseFuture<S> {
-    pub(crate) fn pass(inner: S, shared: Arc<Shared>, is_foreign: bool, request: Request<Body>) -> Self {
-        Self::new(State::Passed { future: inner.oneshot(request), is_foreign }, shared)
+    pub(crate) fn pass(inner: S, shared: Arc<Shared>, request: Request<Body>) -> Self {
+        Self::new(State::Passed { future: inner.oneshot(request), is_foreign: false, listener: None }, shared)
+    }
+
+    /// The same with a service that knows nothing of this crate. Who listens hears of nothing that has ended.
+    pub(crate) fn pass_foreign(
+        inner: S,
+        shared: Arc<Shared>,
+        listener: Option<Caller>,
+        request: Request<Body>,
+    ) -> Self {
+        Self::new(State::Passed { future: inner.oneshot(request), is_foreign: true, listener }, shared)
     }
 
     pub(crate) fn read(inner: S, shared: Arc<Shared>, is_foreign: bool, parts: Parts, body: Body) -> Self {
@@ -141,9 +151,9 @@ where
         let shared: &Arc<Shared> = this.shared;
         let response = loop {
             match this.state.as_mut().project() {
-                StateProject::Passed { future, is_foreign } => {
+                StateProject::Passed { future, is_foreign, listener } => {
                     if let Poll::Ready(response) = future.poll(cx) {
-                        let mut response = passed(response, shared.in_flight.lifecycle());
+                        let mut response = passed(response, *listener, &shared.in_flight);
                         if *is_foreign {
                             wrap_session(response.headers_mut());
                         }
@@ -278,14 +288,22 @@ fn poll_silence(
     Poll::Ready(if is_over { Silence::IsTooLong } else { Silence::NeedsStream })
 }
 
-fn passed<R, E>(response: Result<Response<R>, E>, lifecycle: &Arc<Lifecycle>) -> Response
+fn passed<R, E>(
+    response: Result<Response<R>, E>,
+    listener: Option<Caller>,
+    in_flight: &Arc<InFlight<Settled>>,
+) -> Response
 where
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
     E: Into<BoxError>,
 {
-    match response {
-        Ok(response) => response.map(|body| passing(Body::new(body), lifecycle)),
+    match response.map(|response| response.map(Body::new)) {
+        Ok(response) => match listener {
+            Some(caller) => without_late_answers(response, caller, in_flight),
+            None => response,
+        }
+        .map(|body| passing(body, in_flight.lifecycle())),
         Err(error) => {
             tracing::error!(error = error.into(), "the inner service failed");
             refusal((Rejection::Internal, None))

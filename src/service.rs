@@ -54,7 +54,7 @@ where
         let (inner, shared, body) = (self.inner.clone(), Arc::clone(&self.shared), Body::new(body));
         // Behind another layer of ours a request has its exchange. To park it twice would make every cancel ambiguous.
         if parts.method == Method::OPTIONS || parts.extensions.get::<Context>().is_some() {
-            return ResponseFuture::pass(inner, shared, false, Request::from_parts(parts, body));
+            return ResponseFuture::pass(inner, shared, Request::from_parts(parts, body));
         }
         let known = Known::of(&parts.headers);
         if let Err(rejection) = shared.gate.check_sender(&known, &parts.uri) {
@@ -67,8 +67,14 @@ where
             if self.is_foreign && parts.method == Method::GET && resumes_ended(&parts.headers) {
                 return ResponseFuture::refuse(shared, Rejection::NothingFollows, &parts, body);
             }
+            let listens = self.is_foreign && parts.method == Method::GET && known.session_id.is_present();
+            let listener = if listens { shared.identify.caller(&parts, &known, true).ok() } else { None };
             unwrap_session(&mut parts.headers, self.is_foreign);
-            return ResponseFuture::pass(inner, shared, self.is_foreign, Request::from_parts(parts, body));
+            let request = Request::from_parts(parts, body);
+            return match self.is_foreign {
+                true => ResponseFuture::pass_foreign(inner, shared, listener, request),
+                false => ResponseFuture::pass(inner, shared, request),
+            };
         }
         if let Err(rejection) = shared.gate.check_content(&known) {
             return ResponseFuture::refuse(shared, rejection, &parts, body);

@@ -546,6 +546,11 @@ async fn an_answer_and_a_cancel_that_meet_are_one_answer() {
     for mode in Mode::ALL {
         let client = Client::of(mode).await;
         let mut cancels = client.live.connect().await;
+        let mut events = client.live.connect().await;
+        if mode == Mode::Stateful {
+            events.send(client.get().bytes()).await;
+            assert_eq!(events.head().await.status, 200);
+        }
         let (mut answers, mut errors) = (0, 0);
         for round in 0..ROUNDS {
             let (id, gate) = (round.to_string(), format!("gate {round}"));
@@ -577,6 +582,12 @@ async fn an_answer_and_a_cancel_that_meet_are_one_answer() {
         client.live.parked(0).await;
         assert_eq!(answers + errors, ROUNDS, "{mode:?}");
         assert!(answers > 0 && errors > 0, "{mode:?}: {answers} answers, {errors} cancels");
+        if mode == Mode::Stateful {
+            client.live.post(&client.within(post("").method("DELETE"))).await;
+            let mut rest = events.rest_of_stream().await;
+            rest.retain(|event| event.contains("jsonrpc"));
+            assert!(rest.is_empty(), "nothing is answered here, too: {rest:?}");
+        }
     }
 }
 

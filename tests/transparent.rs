@@ -151,7 +151,9 @@ async fn a_json_reply_that_breaks_off_is_an_error() {
 fn events(line_end: &str, with_ids: bool) -> Vec<String> {
     let id = if with_ids { "id: 7\n" } else { "" };
     let texts = [
-        ": a comment\n\n".to_owned(),
+        // It keeps the connection open, and does not wait for more.
+        ": a comment\n".to_owned(),
+        "\n".to_owned(),
         format!("{id}retry: 3000\ndata:\n\n"),
         format!("event: message\n{id}data: {NOTE}\n\n"),
         // Lines that look like what they are not, and an answer to another request.
@@ -188,7 +190,7 @@ async fn a_stream_passes_as_it_is_wherever_it_is_cut() {
 async fn a_stream_ends_with_the_error_wherever_it_is_cut() {
     for (line_end, with_ids) in [("\n", true), ("\n", false), ("\r\n", true), ("\r", true)] {
         let events = events(line_end, with_ids);
-        let (text, answer_at) = (events.concat(), events[..4].concat().len());
+        let (text, answer_at) = (events.concat(), events[..5].concat().len());
         let mut ends = vec![0];
         for event in &events {
             ends.push(ends.last().unwrap() + event.len());
@@ -212,8 +214,8 @@ async fn a_stream_ends_with_the_error_wherever_it_is_cut() {
             site.ask(&post(cancel("1"))).await.accepted();
             let last = call.rest().await;
             error_of(only_event(&last), CANCELLED, Some("1"));
-            // The second event has the first id.
-            assert_eq!(last.starts_with("id: mcpl-"), with_ids && passes >= ends[2] - 1, "{line_end:?} {cut} {last}");
+            // The event behind the comment has the first id.
+            assert_eq!(last.starts_with("id: mcpl-"), with_ids && passes >= ends[3] - 1, "{line_end:?} {cut} {last}");
             assert!(passes <= answer_at);
             until(|| feed.is_closed()).await;
             assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Cancelled)]);

@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout};
 
 use super::background::Background;
 use super::early::EarlyCancels;
+use super::ended::EndedEarly;
 use super::exchange::{End, Exchange};
 use super::guard::Guard;
 use super::key::{Caller, Key};
@@ -17,6 +18,7 @@ use super::questions::Questions;
 use super::running::Running;
 use super::table::{Slots, Table};
 use super::unanswered::Unanswered;
+use crate::jsonrpc::RequestId;
 
 /// Handlers that may use their grace time at once; of more, the newest is dropped without it.
 const MOST_IN_GRACE: usize = 1_024;
@@ -29,6 +31,8 @@ const LAST_WITHDRAWALS: Duration = Duration::from_secs(1);
 pub(crate) struct InFlight<T> {
     table: Table<T>,
     early: EarlyCancels,
+    /// What a service that knows nothing of this crate may answer still.
+    ended_early: EndedEarly,
     lifecycle: Arc<Lifecycle>,
     limits: Limits,
     /// Of notifications and responses: apart, so that a full table does not keep the cancels out that would empty it.
@@ -64,6 +68,7 @@ impl<T: Send + 'static> InFlight<T> {
         Self {
             table: Table::new(),
             early: EarlyCancels::new(options.early_cancels),
+            ended_early: EndedEarly::default(),
             limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             unanswered_limits: Limits::new(options.max_parked, options.max_parked_per_caller),
             in_grace: Background::new(MOST_IN_GRACE, &lifecycle),
@@ -280,6 +285,18 @@ impl<T: Send + 'static> InFlight<T> {
             self.limits.leave(exchange.key().caller);
             self.lifecycle.tell_ended();
         }
+    }
+
+    /// The service of this request may answer it still.
+    pub(crate) fn remember_end(&self, exchange: &Exchange<T>) {
+        if exchange.end().is_some_and(|end| end.outcome != Outcome::Replied) {
+            self.ended_early.keep(exchange.key(), Instant::now());
+        }
+    }
+
+    /// Whether the request of this caller and id has ended without its service.
+    pub(crate) fn has_ended_early(&self, caller: Caller, id: impl FnOnce() -> Option<RequestId>) -> bool {
+        self.ended_early.has(caller, id, Instant::now())
     }
 
     /// Sends a cancel of ours.

@@ -6,6 +6,7 @@
 
 mod background;
 mod early;
+mod ended;
 mod exchange;
 mod guard;
 mod in_flight;

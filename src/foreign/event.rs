@@ -52,12 +52,17 @@ impl<'a> Event<'a> {
 
     /// The event is the response to the request of this id. Says if it has a result.
     pub(super) fn answers(&self, id: &RequestId) -> Option<Holds> {
+        self.answer().and_then(|(answered, holds)| (answered == *id).then_some(holds))
+    }
+
+    /// The id of the request to which the event is the response, and whether it has a result.
+    pub(super) fn answer(&self) -> Option<(RequestId, Holds)> {
         let envelope = Envelope::parse(self.data.as_ref()?).ok()?;
-        let is_answer = envelope.method.is_none() && RequestId::from_json(envelope.id?.get()).as_ref() == Some(id);
+        let id = RequestId::from_json(envelope.id.filter(|_| envelope.method.is_none())?.get())?;
         match (envelope.result, envelope.error) {
-            (Some(_), _) if is_answer => Some(Holds::Result),
-            (None, Some(_)) if is_answer => Some(Holds::Error),
-            _ => None,
+            (Some(_), _) => Some((id, Holds::Result)),
+            (None, Some(_)) => Some((id, Holds::Error)),
+            (None, None) => None,
         }
     }
 }

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use http_body::Frame;
 use http_body_util::BodyExt;
 
 use super::event::Event;
@@ -22,7 +23,17 @@ pub(super) struct Events {
     /// Read ahead.
     peeked: VecDeque<Piece>,
     scan: Scan,
-    trailers: Option<HeaderMap>,
+    end: End,
+}
+
+/// What there is behind the last event of a body.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    /// What is no whole event.
+    pub(super) unfinished: Bytes,
+    pub(super) trailers: Option<HeaderMap>,
+    /// How it breaks off.
+    pub(super) error: Option<axum::Error>,
 }
 
 /// What comes of a body.
@@ -42,7 +53,7 @@ impl Events {
             is_over: false,
             peeked: VecDeque::new(),
             scan: Scan::default(),
-            trailers: None,
+            end: End::default(),
         }
     }
 
@@ -82,20 +93,21 @@ impl Events {
                 return Some(Piece::Part(self.take_held()));
             }
             let frame = if self.is_over { None } else { self.body.frame().await };
-            let Some(Ok(frame)) = frame else {
-                self.is_over = true;
-                return None;
-            };
-            match frame.into_data() {
-                Ok(data) => self.held = joined(std::mem::take(&mut self.held), data),
-                Err(frame) => self.trailers = frame.into_trailers().ok(),
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => self.held = joined(std::mem::take(&mut self.held), data),
+                Some(Ok(Err(frame))) => self.end.trailers = frame.into_trailers().ok(),
+                end => {
+                    self.is_over = true;
+                    self.end.error = end.and_then(Result::err).or(self.end.error.take());
+                    return None;
+                }
             }
         }
     }
 
-    /// At the end of the body: the event that it has left unfinished, and the trailers.
-    pub(super) fn into_end(mut self) -> (Bytes, Option<HeaderMap>) {
-        (self.take_held(), self.trailers)
+    /// Once there is no next piece.
+    pub(super) fn into_end(mut self) -> End {
+        End { unfinished: self.take_held(), ..self.end }
     }
 
     fn take_held(&mut self) -> Bytes {
@@ -120,12 +132,13 @@ pub(super) fn joined(held: Bytes, data: Bytes) -> Bytes {
 }
 
 /// How far a stream is scanned for the ends of its lines: LF, CRLF or CR.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Scan {
     /// Of what is held.
     scanned: usize,
-    /// The line that is being read has nothing in it yet.
-    line_is_empty: bool,
+    line: Line,
+    /// The event that is being read has fields.
+    has_fields: bool,
     /// A line feed that comes next belongs to the end of the last line.
     after_cr: bool,
     /// … and that line has ended an event.
@@ -134,14 +147,18 @@ struct Scan {
     in_parts: bool,
 }
 
-impl Default for Scan {
-    fn default() -> Self {
-        Self { scanned: 0, line_is_empty: true, after_cr: false, after_event: false, in_parts: false }
-    }
+/// The line that is being read, by its first byte.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Line {
+    Comment,
+    #[default]
+    Empty,
+    Field,
 }
 
 impl Scan {
-    /// Scans on, to the end of the next event: behind the empty line.
+    /// Scans on, to the end of the next event: behind the empty line, or behind a comment that stands alone, which keeps
+    /// connections open and must not wait.
     fn end_of_event(&mut self, held: &[u8]) -> Option<usize> {
         while let Some(&byte) = held.get(self.scanned) {
             self.scanned += 1;
@@ -149,9 +166,11 @@ impl Scan {
             self.after_cr = byte == b'\r';
             let ends_event = match byte {
                 _ if is_rest_of_crlf => self.after_event,
-                b'\n' | b'\r' => std::mem::replace(&mut self.line_is_empty, true),
+                b'\n' | b'\r' => self.end_of_line(),
                 _ => {
-                    self.line_is_empty = false;
+                    if self.line == Line::Empty {
+                        self.line = if byte == b':' { Line::Comment } else { Line::Field };
+                    }
                     false
                 }
             };
@@ -162,6 +181,17 @@ impl Scan {
             }
         }
         None
+    }
+
+    /// Says whether an event ends with this line.
+    fn end_of_line(&mut self) -> bool {
+        let ends_event = match std::mem::take(&mut self.line) {
+            Line::Comment => !self.has_fields && !self.in_parts,
+            Line::Empty => true,
+            Line::Field => false,
+        };
+        self.has_fields = !ends_event;
+        ends_event
     }
 }
 
@@ -190,7 +220,13 @@ mod tests {
             events(&["id: 1\r\ndata: 1\r\n\r\n", "data: 2\r\n\r\n"])
         );
         assert_eq!(pieces(&["data: 1\r\rdata: 2\r\r"]), events(&["data: 1\r\r", "data: 2\r\r"]));
-        assert_eq!(pieces(&[": x\n\n"]), events(&[": x\n\n"]));
+    }
+
+    #[test]
+    fn a_comment_between_events_does_not_wait() {
+        assert_eq!(pieces(&[": x\n", "\n", ":\r\n: y\rdata: 1\n: z\n\n"]), {
+            events(&[": x\n", "\n", ":\r\n", ": y\r", "data: 1\n: z\n\n"])
+        });
     }
 
     #[test]

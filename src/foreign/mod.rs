@@ -2,7 +2,9 @@
 
 mod event;
 mod events;
+mod late;
 mod reply;
 mod withdrawal;
 
+pub(crate) use self::late::without_late_answers;
 pub(crate) use self::reply::{Course, Head, answer, forward};

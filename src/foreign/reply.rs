@@ -1,3 +1,4 @@
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 use tower::{Service, ServiceExt};
 
 use super::event::{Event, Holds};
-use super::events::{Events, Piece, joined};
+use super::events::{End, Events, Piece, joined};
 use super::withdrawal::withdrawal;
 use crate::extract::Call;
 use crate::inbound::headers::{SESSION_ID, wrap_session};
@@ -83,8 +84,20 @@ where
     R::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
-    let _withdrawal = withdrawal(&inner, &parts, &settle.exchange);
-    let request = Request::from_parts(parts, body);
+    let withdrawal = withdrawal(&inner, &parts, &settle.exchange);
+    let mut replied = pin!(reply(inner, Request::from_parts(parts, body), settle, head));
+    // It is dropped before the reply, which may make the service look for another way to its client.
+    let _withdrawal = withdrawal;
+    replied.as_mut().await
+}
+
+async fn reply<S, R>(inner: S, request: Request<Body>, settle: Settle, head: oneshot::Sender<Head>) -> Settled
+where
+    S: Service<Request<Body>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
     let mut response = match inner.oneshot(request).await {
         Ok(response) => response.map(Body::new),
         Err(error) => {
@@ -110,7 +123,7 @@ where
     }
 }
 
-fn is_of(response: &Response, kind: &str, subtype: &str) -> bool {
+pub(super) fn is_of(response: &Response, kind: &str, subtype: &str) -> bool {
     response.headers().get(CONTENT_TYPE).is_some_and(|value| is_media(value, kind, subtype))
 }
 
@@ -201,7 +214,7 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
 
 /// Encoded events cannot be read, and none of ours can be put among them. Some name a coding that is none, so that no
 /// proxy encodes their stream.
-fn is_plain(headers: &HeaderMap) -> bool {
+pub(super) fn is_plain(headers: &HeaderMap) -> bool {
     let is_none = |value: &HeaderValue| {
         ["identity", "none"].iter().any(|none| value.as_bytes().eq_ignore_ascii_case(none.as_bytes()))
     };
@@ -210,7 +223,7 @@ fn is_plain(headers: &HeaderMap) -> bool {
 
 /// What becomes of a stream that has come to its end without a whole event that answers its request.
 async fn unanswered(events: Events, course: &Course, exchange: &Call) -> Streamed {
-    let (unfinished, trailers) = events.into_end();
+    let End { unfinished, trailers, .. } = events.into_end();
     if course.takes_events() && Event::read(&unfinished).answers(&exchange.key().id).is_some() {
         course.set_trailers(trailers);
         return Streamed::Answered { event: finished(&unfinished), held: Bytes::new(), rest: Body::empty() };

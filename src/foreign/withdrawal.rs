@@ -37,6 +37,7 @@ where
         !exchange.version().is_modern() && exchange.method() != "initialize" && head.headers.contains_key(SESSION_ID);
     may_go_on.then(|| {
         scopeguard::guard((inner.clone(), head.clone(), Arc::clone(exchange)), |(inner, head, exchange)| {
+            exchange.in_flight().remember_end(&exchange);
             if let Some(reason) = reason(&exchange)
                 && let Some(cancel) = cancel(head, &exchange, reason)
             {

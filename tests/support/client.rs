@@ -60,6 +60,15 @@ impl Connection {
         assert_eq!(timeout(BOUND, self.read_event()).await.expect("an end in time"), None);
     }
 
+    /// The events of a stream, up to its end.
+    pub(crate) async fn rest_of_stream(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        while let Some(event) = timeout(BOUND, self.read_event()).await.expect("an end in time") {
+            events.push(event);
+        }
+        events
+    }
+
     async fn read_event(&mut self) -> Option<String> {
         loop {
             if let Some(event) = take_event(&mut self.begun) {

@@ -1,0 +1,64 @@
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use http::StatusCode;
+use http::header::CONTENT_LENGTH;
+use http_body::Frame;
+use http_body_util::StreamBody;
+
+use super::event::Event;
+use super::events::{End, Events, Piece};
+use super::reply::{is_of, is_plain};
+use crate::exchange::{Caller, InFlight};
+use crate::reply::Settled;
+
+type Next = Result<Frame<Bytes>, axum::Error>;
+
+/// A stream that is read event by event, and what is behind its last one.
+enum Reading {
+    Events(Events),
+    End(IntoIter<Next>),
+}
+
+/// The stream of a GET in a session, without the answers to what has been answered here. A service may send there what it
+/// has for a POST that is gone, and rmcp does if the answer meets the cancel.
+pub(crate) fn without_late_answers(response: Response, caller: Caller, in_flight: &Arc<InFlight<Settled>>) -> Response {
+    let is_stream = response.status() == StatusCode::OK && is_of(&response, "text", "event-stream");
+    if !is_stream || !is_plain(response.headers()) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    let in_flight = Arc::clone(in_flight);
+    let is_late = move |event: &[u8]| in_flight.has_ended_early(caller, || Some(Event::read(event).answer()?.0));
+    let frames = unfold((Reading::Events(Events::new(body)), is_late), async |(reading, is_late)| {
+        let (frame, reading) = next(reading, &is_late).await?;
+        Some((frame, (reading, is_late)))
+    });
+    Response::from_parts(parts, Body::new(StreamBody::new(frames)))
+}
+
+async fn next(reading: Reading, is_late: &impl Fn(&[u8]) -> bool) -> Option<(Next, Reading)> {
+    let mut end = match reading {
+        Reading::End(end) => end,
+        Reading::Events(mut events) => loop {
+            match events.next().await {
+                Some(Piece::Event(event)) if is_late(&event) => tracing::debug!("a late answer is dropped"),
+                Some(Piece::Event(bytes) | Piece::Part(bytes)) => {
+                    return Some((Ok(Frame::data(bytes)), Reading::Events(events)));
+                }
+                None => {
+                    let End { unfinished, trailers, error } = events.into_end();
+                    let unfinished = Some(unfinished).filter(|bytes| !bytes.is_empty()).map(Frame::data);
+                    let frames = unfinished.into_iter().chain(trailers.map(Frame::trailers)).map(Ok);
+                    break frames.chain(error.map(Err)).collect::<Vec<_>>().into_iter();
+                }
+            }
+        },
+    };
+    Some((end.next()?, Reading::End(end)))
+}

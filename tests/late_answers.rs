@@ -1,0 +1,154 @@
+//! A service that knows nothing of this crate may answer what has an answer of ours on the stream of a GET.
+#![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+mod support;
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use serde_json::json;
+
+use support::foreign::{Foreign, NOTE, Reading, a_call, answer, breaks, event, json_reply, send};
+use support::{CANCELLED, Era, Post, Site, cancel, cancel_because, post, until};
+
+const ERROR: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"late"}}"#;
+
+fn of_session(post: Post) -> Post {
+    post.and("mcp-session-id", "theirs")
+}
+
+fn get() -> Post {
+    of_session(post("").method("GET").with("accept", "text/event-stream"))
+}
+
+/// Ends the call of this id by a cancel.
+async fn cancelled(foreign: &Foreign, site: &Site, id: &str) {
+    let heard = foreign.heard().len();
+    let call = site.begin(&of_session(a_call(Era::Legacy, id)));
+    until(|| foreign.heard().len() == heard + 1).await;
+    site.ask(&of_session(post(cancel(id)))).await.accepted();
+    call.answer().await.error(200, CANCELLED, id);
+}
+
+#[tokio::test]
+async fn a_late_answer_is_left_out_of_the_stream_of_a_get_whatever_its_form() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    let feed = foreign.streams();
+    let mut listening = Reading::of(&site, &get()).await;
+    cancelled(&foreign, &site, "1").await;
+    cancelled(&foreign, &site, r#""1""#).await;
+    let kept = event(NOTE) + ": kept\n\n";
+    let with_id = |event: String| format!("id: 7\nretry: 9\n{event}");
+    for late in [event(&answer("1")), with_id(event(&answer(r#""1""#))), event(ERROR)] {
+        send(&feed, event(NOTE) + &late + ": kept\n\n").await;
+        listening.has(listening.read.len() + kept.len()).await;
+    }
+    assert_eq!(String::from_utf8(listening.read.clone()).unwrap(), kept.repeat(3));
+    // What has not ended here is no business of ours: who lost its POST gets its answer so.
+    send(&feed, event(&answer("2")) + "data: unfinished").await;
+    drop(feed);
+    assert_eq!(listening.rest().await, event(&answer("2")) + "data: unfinished");
+}
+
+#[tokio::test]
+async fn it_is_left_out_of_a_stream_that_is_opened_later_for_a_minute() {
+    tokio::time::pause();
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    cancelled(&foreign, &site, "1").await;
+    for (after, sent) in [(Duration::from_secs(59), String::new()), (Duration::from_secs(1), event(&answer("1")))] {
+        tokio::time::sleep(after).await;
+        let feed = foreign.streams();
+        let listening = Reading::of(&site, &get()).await;
+        send(&feed, event(&answer("1"))).await;
+        drop(feed);
+        assert_eq!(listening.rest().await, sent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_late_behind_a_deadline_too() {
+    let foreign = Foreign::default();
+    let site = foreign.site_with(|options| options.request_timeout(Some(Duration::from_secs(5))));
+    let feed = foreign.streams();
+    let listening = Reading::of(&site, &get()).await;
+    let call = site.begin(&of_session(a_call(Era::Legacy, "1")));
+    call.answer().await.error(200, Era::Legacy.timed_out(), "1");
+    send(&feed, event(&answer("1")) + &event(NOTE)).await;
+    drop(feed);
+    assert_eq!(listening.rest().await, event(NOTE));
+}
+
+#[tokio::test]
+async fn of_another_caller_it_passes_and_so_does_a_request_of_that_id() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    cancelled(&foreign, &site, "1").await;
+    let question = event(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let other_session = post("").method("GET").with("accept", "text/event-stream").and("mcp-session-id", "other");
+    for (listens, sent) in [
+        (other_session, event(&answer("1"))),
+        (get().and("authorization", "Bearer x"), event(&answer("1"))),
+        (post("").method("GET").with("accept", "text/event-stream"), event(&answer("1"))),
+        (get(), question),
+    ] {
+        let feed = foreign.streams();
+        let listening = Reading::of(&site, &listens).await;
+        send(&feed, sent.clone()).await;
+        drop(feed);
+        assert_eq!(listening.rest().await, sent);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_answered_or_whose_client_left_has_no_late_answer() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    foreign.replies(json_reply(answer("1")));
+    site.ask(&of_session(a_call(Era::Legacy, "1"))).await.result("1");
+    site.ask(&of_session(post(cancel_because("1", &json!("late"))))).await.accepted();
+    let left = site.begin(&of_session(a_call(Era::Legacy, "2")));
+    until(|| foreign.heard().len() == 3).await;
+    left.abort();
+    let feed = foreign.streams();
+    let listening = Reading::of(&site, &get()).await;
+    let both = event(&answer("1")) + &event(&answer("2"));
+    send(&feed, both.clone()).await;
+    drop(feed);
+    assert_eq!(listening.rest().await, both);
+}
+
+#[tokio::test]
+async fn everything_else_of_such_a_stream_passes() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    cancelled(&foreign, &site, "1").await;
+    // What keeps it open does not wait.
+    let feed = foreign.streams();
+    let mut listening = Reading::of(&site, &get()).await;
+    for piece in [": ping\n", ":\r\n", &event(NOTE)] {
+        send(&feed, piece.to_owned()).await;
+        listening.has(listening.read.len() + piece.len()).await;
+    }
+    send(&feed, "data: half").await;
+    let ((), half) = tokio::join!(breaks(&feed), listening.body.frame());
+    assert_eq!(half.unwrap().unwrap().into_data().unwrap(), "data: half");
+    assert!(listening.body.frame().await.unwrap().is_err(), "it breaks off");
+    until(|| foreign.alive() == 0).await;
+    // What is no plain stream is not read.
+    for headers in
+        [&[("content-type", "text/event-stream"), ("content-encoding", "gzip")][..], &[("content-type", "text/plain")]]
+    {
+        let feed = foreign.feeds_with(headers);
+        let listening = Reading::of(&site, &get()).await;
+        send(&feed, event(&answer("1"))).await;
+        drop(feed);
+        assert_eq!(listening.rest().await, event(&answer("1")));
+    }
+    // Nobody listens any more.
+    let feed = foreign.streams();
+    drop(Reading::of(&site, &get()).await);
+    until(|| foreign.alive() == 0).await;
+    drop(feed);
+}
