@@ -11,15 +11,13 @@ use super::event::Event;
 /// An event is held until it is whole, up to this size.
 const LONGEST: usize = 1024 * 1024;
 /// A stream may begin with events that hold no message: one that primes its client, comments.
-const MOST_PEEKED: usize = 8;
+const MOST_PEEKED: usize = 16;
 
 /// The events of a body, one by one.
 #[derive(Debug)]
 pub(super) struct Events {
     body: Body,
     held: Bytes,
-    /// The body is at its end, and not to be read on.
-    is_over: bool,
     /// Read ahead.
     peeked: VecDeque<Piece>,
     scan: Scan,
@@ -47,14 +45,7 @@ pub(super) enum Piece {
 
 impl Events {
     pub(super) fn new(body: Body) -> Self {
-        Self {
-            body,
-            held: Bytes::new(),
-            is_over: false,
-            peeked: VecDeque::new(),
-            scan: Scan::default(),
-            end: End::default(),
-        }
+        Self { body, held: Bytes::new(), peeked: VecDeque::new(), scan: Scan::default(), end: End::default() }
     }
 
     /// Reads ahead to the first event that holds a message.
@@ -92,12 +83,12 @@ impl Events {
                 self.scan.in_parts = true;
                 return Some(Piece::Part(self.take_held()));
             }
-            let frame = if self.is_over { None } else { self.body.frame().await };
-            match frame.map(|frame| frame.map(Frame::into_data)) {
+            match self.body.frame().await.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(data))) => self.held = joined(std::mem::take(&mut self.held), data),
                 Some(Ok(Err(frame))) => self.end.trailers = frame.into_trailers().ok(),
                 end => {
-                    self.is_over = true;
+                    // It is not to be read on.
+                    self.body = Body::empty();
                     self.end.error = end.and_then(Result::err).or(self.end.error.take());
                     return None;
                 }
@@ -106,8 +97,8 @@ impl Events {
     }
 
     /// Once there is no next piece.
-    pub(super) fn into_end(mut self) -> End {
-        End { unfinished: self.take_held(), ..self.end }
+    pub(super) fn take_end(&mut self) -> End {
+        End { unfinished: self.take_held(), ..std::mem::take(&mut self.end) }
     }
 
     fn take_held(&mut self) -> Bytes {

@@ -18,10 +18,11 @@ use crate::reply::Settled;
 
 type Next = Result<Frame<Bytes>, axum::Error>;
 
-/// A stream that is read event by event, and what is behind its last one.
-enum Reading {
-    Events(Events),
-    End(IntoIter<Next>),
+/// A stream that is read event by event.
+struct Reading {
+    events: Events,
+    /// What is behind the last one, once that is read.
+    end: Option<IntoIter<Next>>,
 }
 
 /// The stream of a GET in a session, without the answers to what has been answered here. A service may send there what it
@@ -35,30 +36,30 @@ pub(crate) fn without_late_answers(response: Response, caller: Caller, in_flight
     parts.headers.remove(CONTENT_LENGTH);
     let in_flight = Arc::clone(in_flight);
     let is_late = move |event: &[u8]| in_flight.has_ended_early(caller, || Some(Event::read(event).answer()?.0));
-    let frames = unfold((Reading::Events(Events::new(body)), is_late), async |(reading, is_late)| {
-        let (frame, reading) = next(reading, &is_late).await?;
-        Some((frame, (reading, is_late)))
+    let reading = Reading { events: Events::new(body), end: None };
+    let frames = unfold((reading, is_late), async |(mut reading, is_late)| {
+        let next = reading.next(&is_late).await?;
+        Some((next, (reading, is_late)))
     });
     Response::from_parts(parts, Body::new(StreamBody::new(frames)))
 }
 
-async fn next(reading: Reading, is_late: &impl Fn(&[u8]) -> bool) -> Option<(Next, Reading)> {
-    let mut end = match reading {
-        Reading::End(end) => end,
-        Reading::Events(mut events) => loop {
-            match events.next().await {
-                Some(Piece::Event(event)) if is_late(&event) => tracing::debug!("a late answer is dropped"),
-                Some(Piece::Event(bytes) | Piece::Part(bytes)) => {
-                    return Some((Ok(Frame::data(bytes)), Reading::Events(events)));
-                }
-                None => {
-                    let End { unfinished, trailers, error } = events.into_end();
-                    let unfinished = Some(unfinished).filter(|bytes| !bytes.is_empty()).map(Frame::data);
-                    let frames = unfinished.into_iter().chain(trailers.map(Frame::trailers)).map(Ok);
-                    break frames.chain(error.map(Err)).collect::<Vec<_>>().into_iter();
+impl Reading {
+    async fn next(&mut self, is_late: &impl Fn(&[u8]) -> bool) -> Option<Next> {
+        if self.end.is_none() {
+            while let Some(piece) = self.events.next().await {
+                match piece {
+                    Piece::Event(event) if is_late(&event) => tracing::debug!("a late answer is dropped"),
+                    Piece::Event(bytes) | Piece::Part(bytes) => return Some(Ok(Frame::data(bytes))),
                 }
             }
-        },
-    };
-    Some((end.next()?, Reading::End(end)))
+        }
+        let end = self.end.get_or_insert_with(|| {
+            let End { unfinished, trailers, error } = self.events.take_end();
+            let unfinished = Some(unfinished).filter(|bytes| !bytes.is_empty()).map(Frame::data);
+            let frames = unfinished.into_iter().chain(trailers.map(Frame::trailers)).map(Ok);
+            frames.chain(error.map(Err)).collect::<Vec<_>>().into_iter()
+        });
+        end.next()
+    }
 }

@@ -222,8 +222,8 @@ pub(super) fn is_plain(headers: &HeaderMap) -> bool {
 }
 
 /// What becomes of a stream that has come to its end without a whole event that answers its request.
-async fn unanswered(events: Events, course: &Course, exchange: &Call) -> Streamed {
-    let End { unfinished, trailers, .. } = events.into_end();
+async fn unanswered(mut events: Events, course: &Course, exchange: &Call) -> Streamed {
+    let End { unfinished, trailers, .. } = events.take_end();
     if course.takes_events() && Event::read(&unfinished).answers(&exchange.key().id).is_some() {
         course.set_trailers(trailers);
         return Streamed::Answered { event: finished(&unfinished), held: Bytes::new(), rest: Body::empty() };
