@@ -146,35 +146,6 @@ async fn a_child_that_does_not_read_holds_up_no_cancel_and_no_end() {
 
 #[tokio::test]
 #[ignore = "needs python3"]
-async fn a_child_that_closes_its_input_is_ended() {
-    let bridge = Bridge::new(&[], &[]).await;
-    let client = bridge.open().await;
-    let pid = client.value("pid").await;
-    assert_eq!(client.value("stop listening").await, "deaf");
-    let error = loop {
-        // What is written before it closes is lost with it.
-        let answer = client.call("1", "pid", &json!({})).await;
-        if answer.text().contains("error") {
-            break answer.error(200, INTERNAL_ERROR, "1");
-        }
-    };
-    assert_eq!(error.message, "the server has closed its input");
-    gone(&pid).await;
-    assert_ne!(client.value("pid").await, pid);
-}
-
-#[tokio::test]
-#[ignore = "needs python3"]
-async fn what_a_child_has_started_ends_with_it() {
-    let bridge = Bridge::new(&[], &[]).await;
-    let client = bridge.open().await;
-    let started = client.value("leave one behind").await;
-    assert_eq!(client.send(&post("").method("DELETE")).await.status, 204);
-    gone(&started).await;
-}
-
-#[tokio::test]
-#[ignore = "needs python3"]
 async fn a_child_that_cannot_be_initialized_opens_no_session() {
     for (words, code, why) in [
         (["dies"], INTERNAL_ERROR, "the server has exited (exit status: 1)"),

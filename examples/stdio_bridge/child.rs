@@ -196,7 +196,7 @@ impl Child {
 
 /// What it says.
 impl Child {
-    /// A message that its process has written.
+    /// A line that its process has written.
     pub(crate) fn heard(self: &Arc<Self>, text: &str) {
         match Line::read(text) {
             Ok(Line::Answer { id, answer }) => self.answered(id, answer),

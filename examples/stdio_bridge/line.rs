@@ -40,9 +40,7 @@ impl<'a> Line<'a> {
             (None, Some(method)) => Ok(Self::Notification { method, params }),
             (Some(id), Some(method)) => Ok(Self::Request { id, method, params }),
             (Some(id), None) => {
-                // Some servers have made a string of it.
-                let id = id.get().trim_matches('"').parse();
-                let id = id.map_err(|_| "it answers a request that has not been sent".to_owned())?;
+                let id = id.get().parse().map_err(|_| "it answers a request that has not been sent".to_owned())?;
                 let answer = match (result, error) {
                     (Some(result), None) => Ok(result.to_owned()),
                     (None, Some(error)) => Err(error_of(error)),
@@ -53,13 +51,6 @@ impl<'a> Line<'a> {
             (None, None) => Err("it has neither an id nor a method".to_owned()),
         }
     }
-}
-
-/// The messages of a line: one, or the batch that MCP 2025-03-26 has. Some servers begin with a byte order mark.
-pub(crate) fn messages(line: &str) -> Vec<&str> {
-    let line = line.trim_start_matches('\u{feff}');
-    let batch = line.starts_with('[').then(|| serde_json::from_str::<Vec<&RawValue>>(line).ok()).flatten();
-    batch.map_or(vec![line], |batch| batch.into_iter().map(RawValue::get).collect())
 }
 
 /// The error of a response as it is to be passed on.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::child::Child;
-use crate::line::{beginning, messages};
+use crate::line::beginning;
 use crate::lines::{Unreadable, lines};
 
 /// What a process has written before it ended is read for this long at most: one that it started may hold the pipe open.
@@ -41,8 +41,6 @@ impl Process {
         if !exited {
             self.end(pid).await;
         }
-        // What it has started, and left.
-        signal(pid, Signal::TERM);
         if let Some(mut log) = log
             && timeout(LAST_WORDS, &mut log).await.is_err()
         {
@@ -58,25 +56,24 @@ impl Process {
         };
         let mut reading = pin!(read(stdout, child, *max_line_bytes));
         let mut writing = pin!(write(stdin, to_write));
-        let why = tokio::select! {
-            read = &mut reading => match read {
-                Ok(()) => "the server has closed its output".to_owned(),
-                Err(why) => return (why, false),
-            },
-            () = &mut writing => {
-                timeout(LAST_WORDS, &mut reading).await.ok();
-                "the server has closed its input".to_owned()
+        let read = loop {
+            tokio::select! {
+                read = &mut reading => break read,
+                () = &mut writing => {}
+                status = process.wait() => {
+                    timeout(LAST_WORDS, reading).await.ok();
+                    return (exited(status), true);
+                }
+                () = child.asked_to_end() => return ("the session has ended".to_owned(), false),
             }
-            status = process.wait() => {
-                timeout(LAST_WORDS, reading).await.ok();
-                return (exited(status), true);
-            }
-            () = child.asked_to_end() => return ("the session has ended".to_owned(), false),
         };
-        // Its pipes end with the process, mostly, whose status tells more.
-        match timeout(LAST_WORDS, process.wait()).await {
-            Ok(status) => (exited(status), true),
-            Err(_) => (why, false),
+        // Its output ends with the process, mostly, whose status tells more.
+        match read {
+            Err(why) => (why, false),
+            Ok(()) => match timeout(LAST_WORDS, process.wait()).await {
+                Ok(status) => (exited(status), true),
+                Err(_) => ("the server has closed its output".to_owned(), false),
+            },
         }
     }
 
@@ -97,7 +94,7 @@ impl Process {
     }
 }
 
-/// To the process and to what it has started, which is a group of its own.
+/// To the process, which has not been waited for yet, and to what it has started.
 fn signal(pid: Option<u32>, signal: Signal) {
     let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
     if let Some(Err(error)) = pid.map(|pid| kill_process_group(pid, signal)) {
@@ -118,7 +115,7 @@ async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> Result
     loop {
         match lines.next().await {
             Some(Ok(Ok(line))) if line.trim().is_empty() => {}
-            Some(Ok(Ok(line))) => messages(&line).into_iter().for_each(|message| child.heard(message)),
+            Some(Ok(Ok(line))) => child.heard(&line),
             Some(Ok(Err(Unreadable::NotUtf8))) => tracing::warn!("the server wrote a line that is not UTF-8"),
             // It may have been an answer, and nobody knows whose.
             Some(Ok(Err(Unreadable::TooLong))) => {
@@ -130,15 +127,19 @@ async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> Result
     }
 }
 
-/// Writes until nobody reads.
+/// Writes until it fails, and then for ever: it is the end of the output, or of the process, that ends a child.
 async fn write(mut stdin: ChildStdin, lines: &mut mpsc::Receiver<String>) {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
         if let Err(error) = stdin.write_all(line.as_bytes()).await {
             tracing::warn!(%error, "the server does not read");
-            return;
+            break;
         }
     }
+    // Who sends a line from now on is told so.
+    lines.close();
+    while lines.recv().await.is_some() {}
+    std::future::pending::<()>().await;
 }
 
 async fn log(stderr: ChildStderr, pid: Option<u32>) {

@@ -5,7 +5,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -29,9 +28,6 @@ def call(id, name, arguments, meta):
             question = arguments.get("id", f"q{id}")
             asked[question] = id
             write({"id": question, "method": arguments.get("method", "elicitation/create"), "params": {"message": "?"}})
-        case "batch":
-            answers = [{"jsonrpc": "2.0", "id": id, "result": {"value": "batch"}} for id in (999, id)]
-            print(json.dumps(answers), flush=True)
         case "broken":
             write({"id": id})
         case "exit":
@@ -73,17 +69,6 @@ def call(id, name, arguments, meta):
             sys.stdout.buffer.write(b'{"jsonrpc":"2.0","id":"a","result":{}}\n{"jsonrpc":"2.0","id":999,"result":{}}\n')
             sys.stdout.buffer.flush()
             answer(id, "not rubbish")
-        case "leave one behind":
-            # It holds no pipe open, or it would be missed.
-            quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            answer(id, subprocess.Popen(["sleep", "600"], **quiet).pid)
-        case "spell":
-            text = json.dumps({"jsonrpc": "2.0", "id": str(id), "result": {"value": "spelled"}})
-            print("\ufeff" + text, end="\r\n", flush=True)
-        case "stop listening":
-            answer(id, "deaf")
-            os.close(0)
-            time.sleep(600)
         case "stop reading":
             time.sleep(600)
         case "twice":
