@@ -110,6 +110,7 @@ async fn what_a_child_writes_to_its_stderr_is_logged() {
     let mut log = BufReader::new(bridge.process.stderr.take().unwrap()).lines();
     bridge.initialize().await.error(200, INTERNAL_ERROR, "0");
     while !timeout(BOUND, log.next_line()).await.unwrap().unwrap().expect("the line").contains("in trouble") {}
+    bridge.exits().await;
 }
 
 #[tokio::test]
@@ -120,6 +121,48 @@ async fn a_line_that_is_too_long_ends_the_child() {
     let error = client.call("1", "long", &json!({ "bytes": 20_000 })).await.error(200, INTERNAL_ERROR, "1");
     assert!(error.message.contains("more than 10000 bytes"), "{}", error.message);
     client.value("pid").await;
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn a_child_that_closes_its_input_is_ended() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let pid = client.value("pid").await;
+    let mut parked = client.begin("1", "hold", &json!({})).await;
+    client.hears(|line| line["params"]["name"] == "hold").await;
+    assert_eq!(client.value("close input").await, "closed");
+    let error = client.call("2", "pid", &json!({})).await.error(200, INTERNAL_ERROR, "2");
+    assert!(error.message.contains("cannot be written to"), "{}", error.message);
+    assert_eq!(parked.answer().await.error(200, INTERNAL_ERROR, "1").message, error.message);
+    assert_ne!(client.value("pid").await, pid);
+    gone(&pid).await;
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn what_a_child_leaves_behind_is_ended_with_it() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let left = client.value("leave").await;
+    client.call("1", "exit", &json!({})).await.error(200, INTERNAL_ERROR, "1");
+    gone(&left).await;
+    let left = client.value("leave").await;
+    assert_eq!(client.send(&post("").method("DELETE")).await.status, 204);
+    gone(&left).await;
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn a_session_that_its_client_does_not_go_on_with_ends_early() {
+    let bridge = Bridge::new(&["--start-timeout", "3", "--max-children", "2"], &[]).await;
+    let other = bridge.open().await;
+    let pid = other.value("pid").await;
+    let id = bridge.initialize().await.header("mcp-session-id").map(ToOwned::to_owned);
+    // Its place is free as soon as its process has ended.
+    in_the_end(|| bridge.initialize()).await.result("0");
+    Session { bridge: &bridge, id }.call("1", "pid", &json!({})).await.error(404, INVALID_REQUEST, "1");
+    assert_eq!(other.value("pid").await, pid);
 }
 
 #[tokio::test]
@@ -173,6 +216,7 @@ async fn a_child_that_cannot_be_initialized_opens_no_session() {
         ("dies", "60", INTERNAL_ERROR, "the server has exited (exit status: 1)"),
         ("refuses", "60", -7, "not today"),
         ("silent", "0.5", INTERNAL_ERROR, "has not answered `initialize`"),
+        ("modern", "60", INTERNAL_ERROR, "2026-07-28"),
     ] {
         let bridge = Bridge::new(&["--start-timeout", start_timeout, "--max-children", "1"], &[word]).await;
         for _ in 0..2 {
