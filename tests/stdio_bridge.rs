@@ -112,6 +112,31 @@ async fn what_a_child_says_goes_to_the_call_in_progress() {
 
 #[tokio::test]
 #[ignore = "needs python3"]
+async fn a_client_that_reads_hears_all_that_a_child_says_in_a_burst() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.begin("1", "log", &json!({ "more": 1_000 })).await;
+    stream.head().await;
+    for _ in 0..1_000 {
+        assert_eq!(message(&mut stream).await["params"]["data"].as_str().map(str::len), Some(10_000));
+    }
+    assert_eq!(message(&mut stream).await["params"]["data"]["more"], 1_000);
+    assert_eq!(message(&mut stream).await["result"]["value"], "logged");
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn a_client_that_does_not_read_a_stream_can_call_again() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.begin("1", "log", &json!({ "more": 3_000 })).await;
+    stream.head().await;
+    let other = client.with_session(&tool("2", "pid", &json!({}))).with("accept", "application/json");
+    bridge.post(&other).await.result("2");
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
 async fn what_a_child_asks_reaches_the_client_and_the_answer_returns() {
     let bridge = Bridge::new(&[], &[]).await;
     let client = bridge.open().await;
@@ -177,6 +202,7 @@ async fn rubbish_and_second_answers_are_no_harm() {
     let pid = client.value("pid").await;
     assert_eq!(client.value("rubbish").await, "not rubbish");
     assert_eq!(client.value("twice").await, "once");
+    assert_eq!(client.value("batch").await, "one of several");
     client.call("1", "broken", &json!({})).await.error(200, INTERNAL_ERROR, "1");
     let error = client.call("1", "error", &json!({})).await.error(200, -32002, "1");
     assert_eq!((error.message.as_str(), error.data), ("no such thing", Some(json!({ "x": 1 }))));
@@ -192,6 +218,8 @@ async fn a_version_that_the_bridge_does_not_speak_is_not_asked_for() {
             json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
         assert_eq!(bridge.post(&post(initialize("0", &params))).await.result("0")["protocolVersion"], agreed);
     }
+    // A byte order mark before the answer is no part of it.
+    Bridge::new(&[], &["marks"]).await.open().await;
 }
 
 #[tokio::test]

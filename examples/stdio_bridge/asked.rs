@@ -25,8 +25,11 @@ impl Asked {
 
     /// Sends the request, with a progress token of the bridge's own in place of the client's.
     pub(crate) async fn send(&self, method: &str, params: &RawValue) -> Result<(), McpError> {
+        // Only what has room is written: many may wait, and each may be large.
+        let room = self.child.room().await?;
         let own = line::with_token(params, self.id);
-        self.child.tell(line::request(self.id, method, own.as_deref().unwrap_or(params))).await
+        room.send(line::request(self.id, method, own.as_deref().unwrap_or(params)));
+        Ok(())
     }
 
     /// From here on the child is told if nobody waits any more.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mcp_layer::{Cancellation, Client, McpError, McpMessage, ReplyTicket};
 use serde_json::value::RawValue;
 
-use crate::caller::{Caller, Note};
+use crate::caller::Caller;
 use crate::child::Child;
 use crate::line::Answer;
 use crate::modern;
@@ -58,19 +58,10 @@ impl Call {
 
     async fn through(&self, child: &Arc<Child>) -> Answer {
         let params: &RawValue = self.message.params()?;
-        let (caller, mut notes) = Caller::new(self.client.clone(), self.is_modern);
-        let mut asked = child.ask(Some(caller))?;
+        let caller = Caller::new(self.client.clone(), self.ticket.notifier().clone(), self.is_modern);
+        let mut asked = child.ask(Some(caller.into()))?;
         asked.send(self.message.method(), params).await?;
         asked.cancelled_by(self.cancellation.clone());
-        // They end with the answer.
-        while let Some(note) = notes.recv().await {
-            match note {
-                Note::Other { method, params } => self.ticket.notifier().notify(&method, params).await?,
-                Note::Progress { progress, total, message } => {
-                    self.ticket.notifier().progress(progress, total, message.as_deref());
-                }
-            }
-        }
         asked.answered().await
     }
 }

@@ -1,35 +1,38 @@
-use mcp_layer::Client;
-use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Notifications that wait for a client to read them.
-const MOST_NOTES: usize = 64;
+use mcp_layer::{Client, Notifier};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+/// A client that has not read what waits for it is waited for this long, once, and with it all that its server says.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Who waits for a call.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) client: Client,
-    pub(crate) notes: mpsc::Sender<Note>,
     /// Progress is all that it may hear.
     pub(crate) is_modern: bool,
-}
-
-/// A notification on its way to a client.
-#[derive(Debug)]
-pub(crate) enum Note {
-    Other { method: String, params: Box<RawValue> },
-    Progress { progress: f64, total: Option<f64>, message: Option<String> },
+    lags: AtomicBool,
+    pub(crate) notifier: Notifier,
 }
 
 impl Caller {
-    pub(crate) fn new(client: Client, is_modern: bool) -> (Self, mpsc::Receiver<Note>) {
-        let (notes, heard) = mpsc::channel(MOST_NOTES);
-        (Self { client, notes, is_modern }, heard)
+    pub(crate) fn new(client: Client, notifier: Notifier, is_modern: bool) -> Self {
+        Self { client, is_modern, lags: AtomicBool::new(false), notifier }
     }
 
-    pub(crate) fn hear(&self, note: Note) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.notes.try_send(note) {
-            tracing::warn!("a client does not read: a notification is dropped");
+    /// Passes a notification on, as soon as there is room for it. For one that lags behind there has to be at once.
+    pub(crate) async fn hear(&self, method: &str, params: &RawValue) {
+        let patience = if self.lags.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
+        let heard = timeout(patience, self.notifier.notify(method, params)).await;
+        if let Ok(Err(error)) = &heard {
+            tracing::warn!(%error, "a notification is not passed on");
+        }
+        let lagged = self.lags.swap(heard.is_err(), Ordering::Relaxed);
+        if heard.is_err() && !lagged {
+            tracing::warn!("a client does not read: notifications are dropped until it does");
         }
     }
 }

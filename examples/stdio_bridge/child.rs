@@ -12,8 +12,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::asked::Asked;
-use crate::caller::{Caller, Note};
+use crate::caller::Caller;
 use crate::line::{self, Answer, Line, beginning};
+use crate::version;
 
 /// What a child asks clients at once.
 const MOST_QUESTIONS: usize = 64;
@@ -53,7 +54,7 @@ struct Calls {
 #[derive(Debug)]
 struct Entry {
     answer: oneshot::Sender<Answer>,
-    caller: Option<Caller>,
+    caller: Option<Arc<Caller>>,
 }
 
 #[derive(Debug)]
@@ -90,6 +91,7 @@ impl Child {
             let asked = self.ask(None)?;
             asked.send("initialize", &params).await?;
             let result = asked.answered().await?;
+            version::check(&result)?;
             self.tell(line::notification("notifications/initialized", &json!({}))).await?;
             Ok(result)
         };
@@ -111,7 +113,7 @@ impl Child {
     }
 
     /// Adds a request, which is yet to be sent.
-    pub(crate) fn ask(self: &Arc<Self>, caller: Option<Caller>) -> Result<Asked, McpError> {
+    pub(crate) fn ask(self: &Arc<Self>, caller: Option<Arc<Caller>>) -> Result<Asked, McpError> {
         let (sender, answer) = oneshot::channel();
         let mut calls = lock(&self.calls);
         if calls.is_over {
@@ -128,12 +130,15 @@ impl Child {
         lock(&self.calls).in_progress.remove(&id).is_some()
     }
 
+    /// Waits until there is room for a line.
+    pub(crate) async fn room(&self) -> Result<mpsc::Permit<'_, String>, McpError> {
+        self.lines.reserve().await.map_err(|_| self.over())
+    }
+
     /// Writes a line, as soon as there is room for it.
     pub(crate) async fn tell(&self, line: String) -> Result<(), McpError> {
-        self.lines.send(line).await.map_err(|_| match self.ended.get() {
-            Some(_) => self.over(),
-            None => McpError::internal_error("the server does not read"),
-        })
+        self.room().await?.send(line);
+        Ok(())
     }
 
     /// Writes a line if there is room for it: a child that asks without reading is not waited for.
@@ -197,10 +202,26 @@ impl Child {
 /// What it says.
 impl Child {
     /// A line that its process has written.
-    pub(crate) fn heard(self: &Arc<Self>, text: &str) {
+    pub(crate) async fn heard(self: &Arc<Self>, text: &str) {
+        let text = text.trim_start_matches('\u{feff}');
+        match serde_json::from_str::<Vec<&RawValue>>(text) {
+            // MCP 2025-03-26 has batches.
+            Ok(messages) => {
+                for message in messages {
+                    self.heard_one(message.get()).await;
+                }
+            }
+            Err(_) => self.heard_one(text).await,
+        }
+    }
+
+    async fn heard_one(self: &Arc<Self>, text: &str) {
         match Line::read(text) {
             Ok(Line::Answer { id, answer }) => self.answered(id, answer),
-            Ok(Line::Notification { method, params }) => self.notified(&method, params),
+            Ok(Line::Notification { method, params }) => {
+                let none = line::raw(&json!({}));
+                self.notified(&method, params.unwrap_or(&none)).await;
+            }
             Ok(Line::Request { id, method, params }) => self.asked(id, &method, params),
             Err(error) => tracing::warn!(%error, line = beginning(text), "the server wrote what is no message"),
         }
@@ -209,35 +230,37 @@ impl Child {
     fn answered(&self, id: u64, answer: Answer) {
         let entry = lock(&self.calls).in_progress.remove(&id);
         match entry {
-            // With the entry the sender of notes goes, behind the last one.
             Some(entry) => drop(entry.answer.send(answer)),
             None => tracing::debug!(id, "an answer that nobody waits for"),
         }
     }
 
-    fn notified(&self, method: &str, params: Option<&RawValue>) {
-        let params = params.map_or_else(|| line::raw(&json!({})), ToOwned::to_owned);
+    async fn notified(&self, method: &str, params: &RawValue) {
         match method {
-            "notifications/cancelled" => self.takes_back(&params),
-            "notifications/progress" => self.progresses(&params),
-            _ => {
-                let calls = lock(&self.calls);
-                let mut callers = calls.in_progress.values().rev().filter_map(|entry| entry.caller.as_ref());
-                let caller = match self.clients {
-                    Clients::One => callers.next(),
-                    // It may be any of them.
-                    Clients::Many => callers.next().filter(|caller| callers.next().is_none() && !caller.is_modern),
-                };
-                match caller {
-                    Some(caller) => caller.hear(Note::Other { method: method.to_owned(), params }),
-                    None => tracing::info!(
-                        method = beginning(method),
-                        params = beginning(params.get()),
-                        "a notification for nobody"
-                    ),
-                }
-            }
+            "notifications/cancelled" => self.takes_back(params),
+            "notifications/progress" => self.progresses(params),
+            _ => match self.listener() {
+                Some(caller) => caller.hear(method, params).await,
+                None => tracing::info!(
+                    method = beginning(method),
+                    params = beginning(params.get()),
+                    "a notification for nobody"
+                ),
+            },
         }
+    }
+
+    /// Who hears what is said of no call in particular.
+    fn listener(&self) -> Option<Arc<Caller>> {
+        let calls = lock(&self.calls);
+        let mut callers = calls.in_progress.values().rev().filter_map(|entry| entry.caller.as_ref());
+        let caller = callers.next();
+        match self.clients {
+            Clients::One => caller,
+            // It may be any of them.
+            Clients::Many => caller.filter(|caller| callers.next().is_none() && !caller.is_modern),
+        }
+        .cloned()
     }
 
     /// The bridge's tokens are its ids.
@@ -256,7 +279,7 @@ impl Child {
         };
         let calls = lock(&self.calls);
         match calls.in_progress.get(&progress_token).and_then(|entry| entry.caller.as_ref()) {
-            Some(caller) => caller.hear(Note::Progress { progress, total, message }),
+            Some(caller) => caller.notifier.progress(progress, total, message.as_deref()),
             None => tracing::debug!(progress_token, "progress of a call that is over"),
         }
     }
@@ -273,12 +296,9 @@ impl Child {
         if self.clients == Clients::Many {
             return refuse("the client declared no capabilities");
         }
-        let client = lock(&self.calls)
-            .in_progress
-            .values()
-            .rev()
-            .find_map(|entry| entry.caller.as_ref().map(|caller| caller.client.clone()));
-        let Some(client) = client else { return refuse("no call is in progress, so the client cannot be asked") };
+        let Some(caller) = self.listener() else {
+            return refuse("no call is in progress, so the client cannot be asked");
+        };
         let mut questions = lock(&self.questions);
         if questions.len() >= MOST_QUESTIONS || questions.contains_key(id.get()) {
             return refuse("too many requests at once, or two with the same id");
@@ -286,12 +306,17 @@ impl Child {
         let (child, own, method) = (Arc::clone(self), id.to_owned(), method.to_owned());
         let params = params.map_or_else(|| line::raw(&json!({})), ToOwned::to_owned);
         let task = tokio::spawn(async move {
-            let answer = client.request(&method, params).await.map_err(|error| match error {
+            let answer = caller.client.request(&method, params).await.map_err(|error| match error {
                 ClientError::Answered(error) => error,
                 other => McpError::internal_error(other.to_string()),
             });
+            let room = timeout(LAST_WORD, child.room()).await;
             lock(&child.questions).remove(own.get());
-            child.mention(line::response(&own, answer));
+            match room {
+                Ok(Ok(room)) => room.send(line::response(&own, answer)),
+                Ok(Err(_)) => {}
+                Err(_) => tracing::warn!("the server does not read: its request is not answered"),
+            }
         });
         questions.insert(id.get().to_owned(), task.abort_handle());
     }

@@ -78,6 +78,11 @@ impl Launcher {
         Ok(child)
     }
 
+    /// There is no place for another process now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.places.available_permits() == 0
+    }
+
     /// Waits until all processes have ended.
     pub(crate) async fn ended(&self) {
         self.processes.close();

@@ -30,6 +30,7 @@ mod process;
 mod refusal;
 mod session;
 mod sessions;
+mod version;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Seconds without a request after which a session ends, and its process with it
     #[arg(long, default_value = "600", value_parser = seconds)]
     pub(crate) idle_timeout: Duration,
-    /// Seconds in which the server must have answered `initialize`
+    /// Seconds in which the server must have answered `initialize`, and then the client gone on with its session
     #[arg(long, default_value = "60", value_parser = seconds)]
     pub(crate) start_timeout: Duration,
     /// Seconds in which it must have answered a request

@@ -38,9 +38,13 @@ impl Process {
         let (why, exited) = self.serve().await;
         tracing::info!(pid, why, "ended");
         self.child.close(why);
+        // Who waits for room is told so.
+        self.lines.close();
         if !exited {
             self.end(pid).await;
         }
+        // What it has started does not outlive it.
+        signal(pid, Signal::KILL);
         if let Some(mut log) = log
             && timeout(LAST_WORDS, &mut log).await.is_err()
         {
@@ -55,25 +59,25 @@ impl Process {
             return ("the server has no pipes".to_owned(), false);
         };
         let mut reading = pin!(read(stdout, child, *max_line_bytes));
-        let mut writing = pin!(write(stdin, to_write));
-        let read = loop {
-            tokio::select! {
-                read = &mut reading => break read,
-                () = &mut writing => {}
-                status = process.wait() => {
-                    timeout(LAST_WORDS, reading).await.ok();
-                    return (exited(status), true);
-                }
-                () = child.asked_to_end() => return ("the session has ended".to_owned(), false),
-            }
-        };
-        // Its output ends with the process, mostly, whose status tells more.
-        match read {
-            Err(why) => (why, false),
-            Ok(()) => match timeout(LAST_WORDS, process.wait()).await {
-                Ok(status) => (exited(status), true),
-                Err(_) => ("the server has closed its output".to_owned(), false),
+        let why = tokio::select! {
+            read = &mut reading => match read {
+                Ok(()) => "the server has closed its output".to_owned(),
+                Err(why) => return (why, false),
             },
+            why = write(stdin, to_write) => {
+                timeout(LAST_WORDS, reading).await.ok();
+                why
+            }
+            status = process.wait() => {
+                timeout(LAST_WORDS, reading).await.ok();
+                return (exited(status), true);
+            }
+            () = child.asked_to_end() => return ("the session has ended".to_owned(), false),
+        };
+        // Its pipes close with the process, mostly, whose status tells more.
+        match timeout(LAST_WORDS, process.wait()).await {
+            Ok(status) => (exited(status), true),
+            Err(_) => (why, false),
         }
     }
 
@@ -88,13 +92,14 @@ impl Process {
         }
         tracing::warn!(pid, "killed");
         signal(pid, Signal::KILL);
-        if let Err(error) = self.process.kill().await {
-            tracing::error!(pid, %error, "cannot be killed");
+        if let Err(error) = self.process.wait().await {
+            tracing::error!(pid, %error, "cannot be waited for");
         }
     }
 }
 
-/// To the process, which has not been waited for yet, and to what it has started.
+/// To the process and to what it has started. The number is theirs as long as one of them lives, and is not given out
+/// again right after.
 fn signal(pid: Option<u32>, signal: Signal) {
     let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
     if let Some(Err(error)) = pid.map(|pid| kill_process_group(pid, signal)) {
@@ -115,7 +120,7 @@ async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> Result
     loop {
         match lines.next().await {
             Some(Ok(Ok(line))) if line.trim().is_empty() => {}
-            Some(Ok(Ok(line))) => child.heard(&line),
+            Some(Ok(Ok(line))) => child.heard(&line).await,
             Some(Ok(Err(Unreadable::NotUtf8))) => tracing::warn!("the server wrote a line that is not UTF-8"),
             // It may have been an answer, and nobody knows whose.
             Some(Ok(Err(Unreadable::TooLong))) => {
@@ -127,19 +132,15 @@ async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> Result
     }
 }
 
-/// Writes until it fails, and then for ever: it is the end of the output, or of the process, that ends a child.
-async fn write(mut stdin: ChildStdin, lines: &mut mpsc::Receiver<String>) {
+/// Writes until it fails, and says why.
+async fn write(mut stdin: ChildStdin, lines: &mut mpsc::Receiver<String>) -> String {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
         if let Err(error) = stdin.write_all(line.as_bytes()).await {
-            tracing::warn!(%error, "the server does not read");
-            break;
+            return format!("the server cannot be written to: {error}");
         }
     }
-    // Who sends a line from now on is told so.
-    lines.close();
-    while lines.recv().await.is_some() {}
-    std::future::pending::<()>().await;
+    "nobody is left to write to the server".to_owned()
 }
 
 async fn log(stderr: ChildStderr, pid: Option<u32>) {

@@ -28,6 +28,8 @@ struct State {
     /// Children in a row that died young.
     failures: u32,
     is_over: bool,
+    /// The client has gone on after `initialize`. One that has not may never have heard of the session.
+    is_taken_up: bool,
     last_used: Instant,
     /// Not before then.
     next_start: Instant,
@@ -41,7 +43,9 @@ pub(crate) struct Usage(Arc<Session>);
 impl Session {
     pub(crate) fn new(launcher: Arc<Launcher>, initialize: Arc<RawValue>, clients: Clients) -> Self {
         let now = Instant::now();
-        let state = State { child: None, failures: 0, is_over: false, last_used: now, next_start: now, uses: 0 };
+        let is_taken_up = clients == Clients::Many;
+        let state =
+            State { child: None, failures: 0, is_over: false, is_taken_up, last_used: now, next_start: now, uses: 0 };
         Self { clients, initialize, launcher, state: Mutex::new(state) }
     }
 
@@ -83,8 +87,14 @@ impl Session {
         }
     }
 
-    pub(crate) fn is_idle(&self, timeout: Duration) -> bool {
+    pub(crate) fn take_up(&self) {
+        lock(&self.state).is_taken_up = true;
+    }
+
+    /// Nobody has used it for so long, or has taken it up.
+    pub(crate) fn is_idle(&self, timeout: Duration, until_taken_up: Duration) -> bool {
         let state = lock(&self.state);
+        let timeout = if state.is_taken_up { timeout } else { timeout.min(until_taken_up) };
         state.uses == 0 && state.last_used.elapsed() >= timeout
     }
 }

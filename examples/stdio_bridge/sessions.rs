@@ -24,6 +24,7 @@ pub(crate) struct Sessions {
     idle_timeout: Duration,
     launcher: Arc<Launcher>,
     most: usize,
+    start_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -50,6 +51,7 @@ impl Sessions {
             idle_timeout: options.idle_timeout,
             launcher: Arc::new(Launcher::new(options)),
             most: options.max_children,
+            start_timeout: options.start_timeout,
         }
     }
 
@@ -63,7 +65,9 @@ impl Sessions {
     /// The session of this id.
     pub(crate) fn of(&self, id: &HeaderValue) -> Result<Usage, Refusal> {
         let key = key(id)?;
-        lock(&self.all).get(&key).map(Usage::of).ok_or(Refusal::UnknownSession)
+        let usage = lock(&self.all).get(&key).map(Usage::of).ok_or(Refusal::UnknownSession)?;
+        usage.session().take_up();
+        Ok(usage)
     }
 
     /// What callers with this Authorization share that have no session, if there is something yet.
@@ -100,7 +104,7 @@ impl Sessions {
         if let Some(session) = all.get(&key) {
             return Ok(Usage::of(session));
         }
-        if all.len() >= self.most {
+        if all.len() >= self.most || self.launcher.is_full() {
             return Err(Refusal::Full);
         }
         let session = Arc::new(Session::new(Arc::clone(&self.launcher), initialize().into(), clients));
@@ -111,12 +115,13 @@ impl Sessions {
 
     /// Ends what is idle, for ever.
     pub(crate) async fn sweep(&self) {
-        let mut beats = tokio::time::interval((self.idle_timeout / 4).max(Duration::from_millis(50)));
+        let shortest = self.idle_timeout.min(self.start_timeout);
+        let mut beats = tokio::time::interval((shortest / 4).max(Duration::from_millis(50)));
         loop {
             beats.tick().await;
             // Under the lock, so that nobody begins to use one that ends.
             lock(&self.all).retain(|_, session| {
-                let is_idle = session.is_idle(self.idle_timeout);
+                let is_idle = session.is_idle(self.idle_timeout, self.start_timeout);
                 if is_idle {
                     session.end();
                 }

@@ -1,10 +1,11 @@
 """An MCP server over stdio that misbehaves on demand: a call names what it does.
 
-    child.py [WORD ...]     words: dies, eager, refuses, silent, stubborn
+    child.py [WORD ...]     words: dies, eager, marks, modern, refuses, silent, stubborn
 """
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -28,8 +29,14 @@ def call(id, name, arguments, meta):
             question = arguments.get("id", f"q{id}")
             asked[question] = id
             write({"id": question, "method": arguments.get("method", "elicitation/create"), "params": {"message": "?"}})
+        case "batch":
+            print(json.dumps([{"jsonrpc": "2.0", "id": id, "result": {"value": "one of several"}}]), flush=True)
         case "broken":
             write({"id": id})
+        case "close input":
+            answer(id, "closed")
+            os.close(0)
+            time.sleep(600)
         case "exit":
             sys.exit(arguments.get("status", 3))
         case "error":
@@ -48,7 +55,11 @@ def call(id, name, arguments, meta):
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": id, "result": {"value": "last words"}}))
             sys.stdout.flush()
             sys.exit(0)
+        case "leave":
+            answer(id, subprocess.Popen(["sh", "-c", "trap '' TERM; exec sleep 600"]).pid)
         case "log":
+            for _ in range(arguments.get("more", 0)):
+                write({"method": "notifications/message", "params": {"level": "info", "data": "x" * 10_000}})
             write({"method": "notifications/message", "params": {"level": "info", "data": arguments}})
             answer(id, "logged")
         case "long":
@@ -94,10 +105,12 @@ def main():
                 if "refuses" in WORDS:
                     write({"id": id, "error": {"code": -7, "message": "not today"}})
                     continue
+                if "marks" in WORDS:
+                    sys.stdout.write("\ufeff")  # as .NET begins its output
                 if "eager" in WORDS:
                     write({"id": "early", "method": "roots/list"})
                 write({"id": id, "result": {
-                    "protocolVersion": params["protocolVersion"],
+                    "protocolVersion": "2026-07-28" if "modern" in WORDS else params["protocolVersion"],
                     "capabilities": {"tools": {"listChanged": True}, "logging": {}},
                     "serverInfo": {"name": "child", "version": "1"},
                     "instructions": "none",
