@@ -202,6 +202,8 @@ async fn rubbish_and_second_answers_are_no_harm() {
     let pid = client.value("pid").await;
     assert_eq!(client.value("rubbish").await, "not rubbish");
     assert_eq!(client.value("twice").await, "once");
+    // Its id comes as a string.
+    assert_eq!(client.value("spell").await, "spelled");
     assert_eq!(client.value("batch").await, "one of several");
     client.call("1", "broken", &json!({})).await.error(200, INTERNAL_ERROR, "1");
     let error = client.call("1", "error", &json!({})).await.error(200, -32002, "1");

@@ -40,7 +40,9 @@ impl<'a> Line<'a> {
             (None, Some(method)) => Ok(Self::Notification { method, params }),
             (Some(id), Some(method)) => Ok(Self::Request { id, method, params }),
             (Some(id), None) => {
-                let id = id.get().parse().map_err(|_| "it answers a request that has not been sent".to_owned())?;
+                // Some servers make a string of it.
+                let id = id.get().trim_matches('"').parse();
+                let id = id.map_err(|_| "it answers a request that has not been sent".to_owned())?;
                 let answer = match (result, error) {
                     (Some(result), None) => Ok(result.to_owned()),
                     (None, Some(error)) => Err(error_of(error)),

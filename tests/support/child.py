@@ -80,6 +80,8 @@ def call(id, name, arguments, meta):
             sys.stdout.buffer.write(b'{"jsonrpc":"2.0","id":"a","result":{}}\n{"jsonrpc":"2.0","id":999,"result":{}}\n')
             sys.stdout.buffer.flush()
             answer(id, "not rubbish")
+        case "spell":
+            answer(str(id), "spelled")
         case "stop reading":
             time.sleep(600)
         case "twice":
