@@ -114,11 +114,18 @@ impl<T> Exchange<T> {
 
     /// The token: waits until the exchange ends before its handler does. For a handler that is done, that is for ever.
     pub(crate) async fn fired(&self) -> End {
+        match self.ended().await {
+            End { outcome: Outcome::Replied, .. } => std::future::pending().await,
+            end => end,
+        }
+    }
+
+    /// Waits until it ends, in whatever way. Whoever waits has [asked](Self::ask) before.
+    pub(crate) async fn ended(&self) -> End {
         loop {
             let fired = self.fired.notified();
             match self.end() {
-                Some(end) if end.outcome != Outcome::Replied => return end,
-                Some(_) => std::future::pending().await,
+                Some(end) => return end,
                 None => fired.await,
             }
         }
