@@ -46,18 +46,20 @@ impl Stream for ReplyStream {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut this = self.project();
-        match this.reader.exchange.notes().poll_next(cx) {
-            Poll::Ready(Some(Piece::Message(message))) => {
-                this.timer.set(None);
-                return Poll::Ready(Some(Event::default().data(message)));
+        loop {
+            match this.reader.exchange.notes().poll_next(cx) {
+                Poll::Ready(Some(Piece::Message(message))) => {
+                    this.timer.set(None);
+                    return Poll::Ready(Some(Event::default().data(message)));
+                }
+                // Of a service's own stream that has ended before its head was sent.
+                Poll::Ready(Some(Piece::Passing(_))) => {}
+                Poll::Ready(None) => {
+                    this.reader.has_all = true;
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => break,
             }
-            // A reply is a stream of ours, or of its service.
-            Poll::Ready(Some(Piece::Passing(_))) => return Poll::Ready(Some(Event::default())),
-            Poll::Ready(None) => {
-                this.reader.has_all = true;
-                return Poll::Ready(None);
-            }
-            Poll::Pending => {}
         }
         let Some(pause) = *this.keep_alive else { return Poll::Pending };
         if this.timer.is_none() {

@@ -10,7 +10,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post as on_post};
-use mcp_layer::{Deferred, DeferredReply, McpError, Outcome, ReplyTicket};
+use mcp_layer::{
+    CallToolResult, Deferred, DeferredReply, McpError, McpRouter, Outcome, Reply, ReplyTicket, ServerInfo, TooLate,
+    Tool,
+};
 use serde_json::{Value, json};
 use tokio::time::advance;
 
@@ -208,4 +211,73 @@ async fn a_handler_of_all_messages_takes_a_ticket_where_there_is_one() {
     assert_eq!(site.ask(&post(call("1", &json!({})))).await.result("1"), json!({ "n": 1 }));
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
     assert_eq!(site.ask(&post(notification.to_string())).await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_hears_of_an_answer_that_is_not_its_own() {
+    async fn by_itself(State(desk): State<Desk>, deferred: Deferred) -> Reply<Value> {
+        desk.0.lock().unwrap().push(deferred.split().0);
+        Reply(json!({ "n": 1 }))
+    }
+    async fn panics(State(desk): State<Desk>, deferred: Deferred) -> DeferredReply {
+        desk.0.lock().unwrap().push(deferred.split().0);
+        panic!("after the ticket is handed on");
+    }
+    async fn by_another(State(desk): State<Desk>, one: Deferred, other: Deferred) -> DeferredReply {
+        desk.0.lock().unwrap().push(other.split().0);
+        let (ticket, reply) = one.split();
+        tokio::spawn(async { ticket.reply(json!({ "n": 1 })) });
+        reply
+    }
+
+    for handler in [on_post(by_itself), on_post(panics), on_post(by_another)] {
+        let desk = Desk::default();
+        let site = Site::over(handler.with_state(desk.clone()));
+        let asked = site.begin(&post(call("1", &json!({}))));
+        let ticket = desk.ticket().await;
+        assert_eq!(ticket.ended().await, Outcome::Replied);
+        assert_eq!(ticket.reply(json!({ "n": 2 })).unwrap_err().outcome(), Outcome::Replied);
+        assert!(!asked.answer().await.text().contains("\"n\":2"));
+        assert_eq!(site.server.parked(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_may_go_to_a_thread_that_panics() {
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
+    let asked = site.begin(&post(call("1", &json!({}))));
+    let ticket = desk.ticket().await;
+    let worker = std::thread::spawn(move || {
+        let _ticket = ticket;
+        panic!("at work");
+    });
+    asked.answer().await.error(200, INTERNAL_ERROR, "1");
+    worker.join().unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_answers_a_tool_call_with_what_its_handler_might_return() {
+    let desk = Desk::default();
+    let tool = Tool::with_schema("x", "Waits for its ticket", json!({ "type": "object" }), hands_on);
+    let mcp = McpRouter::new(ServerInfo::new("test", "1")).tool(tool).with_state(desk.clone());
+    let site = Site::serving(mcp);
+    for era in [Era::Legacy, Era::Modern] {
+        let answers: [fn(ReplyTicket) -> Result<(), TooLate>; 2] = [
+            |ticket| ticket.answer(CallToolResult::structured([1])),
+            |ticket| ticket.answer(Err::<CallToolResult, _>(McpError::new(7, "no"))),
+        ];
+        let mut answered = Vec::new();
+        for answer in answers {
+            let asked = site.begin(&era.call("1", &json!({ "name": "x" })));
+            answer(desk.ticket().await).unwrap();
+            answered.push(asked.answer().await);
+        }
+        let result = answered[0].result("1");
+        assert_eq!(result["content"][0]["text"], "[1]");
+        // Legacy clients know no structured content but objects.
+        assert_eq!(result.get("structuredContent"), (era == Era::Modern).then_some(&json!([1])));
+        assert_eq!(result.get("resultType"), (era == Era::Modern).then_some(&json!("complete")));
+        answered[1].error(200, 7, "1");
+    }
 }

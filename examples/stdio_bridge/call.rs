@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use mcp_layer::{Cancellation, Client, McpError, McpMessage, ReplyTicket};
+use mcp_layer::{Cancellation, Client, McpError, McpMessage, Reply, ReplyTicket};
 use serde_json::value::RawValue;
 
 use crate::caller::Caller;
@@ -30,11 +30,7 @@ impl Call {
             }
             answer = self.answer() => answer,
         };
-        let told = match answer {
-            Ok(result) => self.ticket.reply(result),
-            Err(error) => self.ticket.error(error),
-        };
-        if let Err(late) = told {
+        if let Err(late) = self.ticket.answer(answer.map(Reply)) {
             tracing::debug!(id = ?self.message.id(), %late, "answered");
         }
     }

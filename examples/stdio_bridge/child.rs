@@ -169,7 +169,7 @@ impl Child {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.end.is_cancelled() || self.ended.get().is_some()
+        self.end.is_cancelled()
     }
 
     /// When it ended, and how long it lived.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each `initialize` starts a process of its own, for one session (`Mcp-Session-Id`). DELETE ends it, and so does being
-//! idle; a process that dies is started again, and initialized as before, by the next request of its session. While a call is
+//! idle, or a client that does not go on with it; a process that dies is started again, and initialized as before, by the next request of its session. While a call is
 //! in progress its client hears the server's notifications, and is asked what the server asks. A GET gets 405: what a
 //! server says while no call is in progress is logged.
 //!

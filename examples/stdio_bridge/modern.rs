@@ -69,8 +69,7 @@ pub(crate) fn completed(method: &str, initialized: &RawValue, answer: Answer) ->
         members.entry(name.to_owned()).or_insert_with(|| raw(&value));
     };
     lacks("resultType", "complete".into());
-    if method.ends_with("/list") || matches!(method, "resources/read" | "resources/templates/list" | "server/discover")
-    {
+    if method.ends_with("/list") || matches!(method, "resources/read" | "server/discover") {
         // As good as no hint: stale at once, and nobody else's.
         lacks("ttlMs", 0.into());
         lacks("cacheScope", "private".into());

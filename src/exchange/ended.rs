@@ -13,10 +13,13 @@ const MOST_CALLERS: usize = 256;
 /// A longer id is not kept: what a client sends must not fill the memory.
 const LONGEST_ID: usize = 256;
 
+/// In the order in which they ended.
+type Ids = VecDeque<(Instant, RequestId)>;
+
 /// The last requests of each session that have ended without the answer of their service, which may come still.
 #[derive(Debug, Default)]
 pub(super) struct EndedEarly {
-    callers: Mutex<HashMap<Caller, VecDeque<(Instant, RequestId)>>>,
+    callers: Mutex<HashMap<Caller, Ids>>,
     /// How many there are, read without the lock: mostly there are none.
     kept: AtomicUsize,
 }
@@ -27,29 +30,49 @@ impl EndedEarly {
         if too_long || !key.caller.has_session() {
             return;
         }
-        let mut callers = lock(&self.callers);
-        if callers.len() >= MOST_CALLERS && !callers.contains_key(&key.caller) {
-            callers.retain(|_, ids| ids.back().is_some_and(|(since, _)| is_fresh(*since, now)));
-        }
-        if callers.len() < MOST_CALLERS || callers.contains_key(&key.caller) {
-            let ids = callers.entry(key.caller).or_default();
-            if ids.len() >= MOST_A_CALLER {
-                ids.pop_front();
+        self.edit(now, |callers| {
+            if callers.len() < MOST_CALLERS || callers.contains_key(&key.caller) {
+                let ids = callers.entry(key.caller).or_default();
+                if ids.len() >= MOST_A_CALLER {
+                    ids.pop_front();
+                }
+                ids.push_back((now, key.id.clone()));
             }
-            ids.push_back((now, key.id.clone()));
+        });
+    }
+
+    /// A request of this key begins: what answers it now is not late. Not all clients choose new ids.
+    pub(super) fn forget(&self, key: &Key, now: impl FnOnce() -> Instant) {
+        if !self.is_empty() {
+            self.edit(now(), |callers| {
+                if let Some(ids) = callers.get_mut(&key.caller) {
+                    ids.retain(|(_, kept)| *kept != key.id);
+                }
+            });
         }
-        self.kept.store(callers.len(), Ordering::Release);
     }
 
     /// Whether this request is one of them. Its id is read only if there are any.
     pub(super) fn has(&self, caller: Caller, id: impl FnOnce() -> Option<RequestId>, now: Instant) -> bool {
-        if self.kept.load(Ordering::Acquire) == 0 {
-            return false;
-        }
-        let Some(id) = id() else { return false };
-        let callers = lock(&self.callers);
-        let mut ids = callers.get(&caller).into_iter().flatten();
-        ids.any(|(since, kept)| *kept == id && is_fresh(*since, now))
+        !self.is_empty()
+            && id().is_some_and(|id| {
+                self.edit(now, |callers| {
+                    let mut ids = callers.get(&caller).into_iter().flatten();
+                    ids.any(|(since, kept)| *kept == id && is_fresh(*since, now))
+                })
+            })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.kept.load(Ordering::Acquire) == 0
+    }
+
+    fn edit<R>(&self, now: Instant, edit: impl FnOnce(&mut HashMap<Caller, Ids>) -> R) -> R {
+        let mut callers = lock(&self.callers);
+        callers.retain(|_, ids| ids.back().is_some_and(|(since, _)| is_fresh(*since, now)));
+        let edited = edit(&mut callers);
+        self.kept.store(callers.len(), Ordering::Release);
+        edited
     }
 }
 
@@ -73,6 +96,18 @@ mod tests {
         assert!(has("s", 99, start) && has("s", 36, start) && !has("s", 35, start) && !has("t", 99, start));
         assert!(has("s", 99, start + Duration::from_secs(59)) && !has("s", 99, start + Duration::from_secs(60)));
         assert!(!ended.has(caller("s"), || Some("99".into()), start), "an id of another type");
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_is_forgotten() {
+        let (callers, ended, start) = (Callers::default(), EndedEarly::default(), Instant::now());
+        let key = |id: u64| Key { caller: callers.caller(None, Some(b"s")), id: id.into() };
+        ended.keep(&key(1), start);
+        ended.keep(&key(2), start);
+        ended.forget(&key(1), || start);
+        let has = |id: u64, now| ended.has(key(id).caller, || Some(id.into()), now);
+        assert!(!has(1, start) && has(2, start));
+        assert!(!has(2, start + KEPT_FOR) && ended.is_empty(), "what is old is gone");
     }
 
     #[test]

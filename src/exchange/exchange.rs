@@ -4,6 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::task::coop::consume_budget;
 
 use super::in_flight::InFlight;
 use super::key::Key;
@@ -114,11 +115,18 @@ impl<T> Exchange<T> {
 
     /// The token: waits until the exchange ends before its handler does. For a handler that is done, that is for ever.
     pub(crate) async fn fired(&self) -> End {
+        match self.ended().await {
+            End { outcome: Outcome::Replied, .. } => std::future::pending().await,
+            end => end,
+        }
+    }
+
+    /// Waits until it ends, in whatever way. Whoever waits has [asked](Self::ask) before.
+    pub(crate) async fn ended(&self) -> End {
         loop {
             let fired = self.fired.notified();
             match self.end() {
-                Some(end) if end.outcome != Outcome::Replied => return end,
-                Some(_) => std::future::pending().await,
+                Some(end) => return end,
                 None => fired.await,
             }
         }
@@ -167,6 +175,11 @@ impl<T> Exchange<T> {
         self.notes_closed.load(Ordering::Acquire) || !self.notes().is_open()
     }
 
+    /// Nobody has read notes to their end, and nobody will: the client is gone.
+    pub(crate) fn is_left(&self) -> bool {
+        self.notes_closed.load(Ordering::Acquire)
+    }
+
     /// A note waits, so the reply must be a stream.
     pub(crate) fn has_notes(&self) -> bool {
         self.notes.get().is_some_and(|notes| notes.is_waiting())
@@ -208,6 +221,8 @@ impl<T> Exchange<T> {
 
     /// Sends a piece of a service's own stream, as soon as there is room for it.
     pub(crate) async fn pass(&self, bytes: Bytes) {
+        // Where nobody has to wait, a stream that is always ready would never let its exchange be ended.
+        consume_budget().await;
         if !bytes.is_empty() && !self.notes_closed.load(Ordering::Acquire) {
             self.notes().pass(bytes).await;
         }

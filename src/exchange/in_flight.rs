@@ -287,9 +287,15 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    /// The service of this request may answer it still.
+    /// A request begins whose service may answer it by another way.
+    pub(crate) fn forget_end(&self, exchange: &Exchange<T>) {
+        self.ended_early.forget(exchange.key(), Instant::now);
+    }
+
+    /// The client of this request has an answer of ours, and its service may answer it still.
     pub(crate) fn remember_end(&self, exchange: &Exchange<T>) {
-        if exchange.end().is_some_and(|end| end.outcome != Outcome::Replied) {
+        let is_ours = |end: End| !matches!(end.outcome, Outcome::Disconnected | Outcome::Replied);
+        if exchange.end().is_some_and(is_ours) && !exchange.is_left() {
             self.ended_early.keep(exchange.key(), Instant::now());
         }
     }

@@ -82,7 +82,7 @@ impl Deferred {
 }
 
 impl ReplyTicket {
-    /// Answers with a result.
+    /// Answers with a result. One of a tool goes by [`answer`](Self::answer), which knows what legacy clients do not.
     ///
     /// # Errors
     ///
@@ -100,19 +100,13 @@ impl ReplyTicket {
         self.answer(error)
     }
 
-    /// Sends notifications ahead of the answer.
-    #[must_use]
-    pub fn notifier(&self) -> &Notifier {
-        &self.notifier
-    }
-
-    /// Waits until the exchange ends without this ticket: it is cancelled, its time is up, the server shuts down, or its
-    /// (modern) client leaves. Where it never does, this waits for ever.
-    pub async fn ended(&self) -> Outcome {
-        self.exchange.fired().await.outcome
-    }
-
-    fn answer(self, answer: impl IntoResponse) -> Result<(), TooLate> {
+    /// Answers with whatever a handler may return: a [`Reply`], a [`CallToolResult`](crate::CallToolResult), a
+    /// [`ClientError`](crate::ClientError), a `Result` of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply).
+    pub fn answer(self, answer: impl IntoResponse) -> Result<(), TooLate> {
         let late = |outcome| Err(TooLate { outcome });
         if let Some(end) = self.exchange.end() {
             return late(end.outcome);
@@ -122,6 +116,18 @@ impl ReplyTicket {
             // The handler has answered by itself, or is gone with its exchange.
             Err(_) => late(self.exchange.end().map_or(Outcome::Replied, |end| end.outcome)),
         }
+    }
+
+    /// Sends notifications ahead of the answer.
+    #[must_use]
+    pub fn notifier(&self) -> &Notifier {
+        &self.notifier
+    }
+
+    /// Waits until the exchange ends without this ticket: it is cancelled, its time is up, the server shuts down, its (modern)
+    /// client leaves, or its handler answers by itself. Where it never does, this waits for ever.
+    pub async fn ended(&self) -> Outcome {
+        self.exchange.ended().await.outcome
     }
 }
 

@@ -1,12 +1,14 @@
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
+
 use crate::jsonrpc::{Envelope, RequestId};
 
 /// What matters of an event of an event stream (WHATWG HTML, *Server-sent events*).
 #[derive(Debug, Default)]
 pub(super) struct Event<'a> {
-    /// Its client can come back for what follows.
-    pub(super) has_id: bool,
+    /// With it its client can come back for what follows.
+    pub(super) id: Option<Cow<'a, str>>,
     /// What its `data` lines hold, if there are any.
     data: Option<Cow<'a, str>>,
 }
@@ -29,7 +31,7 @@ impl<'a> Event<'a> {
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
                 // An empty one is none to come back with, and one with a null is ignored.
-                "id" if !value.is_empty() && !value.contains('\0') => read.has_id = true,
+                "id" if !value.is_empty() && !value.contains('\0') => read.id = Some(value.into()),
                 "data" => {
                     read.data = Some(match read.data.take() {
                         None => Cow::Borrowed(value),
@@ -43,27 +45,42 @@ impl<'a> Event<'a> {
     }
 
     fn into_owned(self) -> Event<'static> {
-        Event { has_id: self.has_id, data: self.data.map(|data| Cow::Owned(data.into_owned())) }
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Event { id: self.id.map(owned), data: self.data.map(owned) }
     }
 
     pub(super) fn has_data(&self) -> bool {
         self.data.as_ref().is_some_and(|data| !data.is_empty())
     }
 
-    /// The event is the response to the request of this id. Says if it has a result.
+    /// The event is, or has among others, the response to the request of this id. Says if it has a result.
     pub(super) fn answers(&self, id: &RequestId) -> Option<Holds> {
-        self.answer().and_then(|(answered, holds)| (answered == *id).then_some(holds))
+        let data = self.data.as_ref()?;
+        // MCP 2025-03-26 has batches.
+        if data.trim_start().starts_with('[') {
+            let batch: Vec<&RawValue> = serde_json::from_str(data).ok()?;
+            return batch.into_iter().find_map(|message| holds_for(id, message.get()));
+        }
+        holds_for(id, data)
     }
 
-    /// The id of the request to which the event is the response, and whether it has a result.
-    pub(super) fn answer(&self) -> Option<(RequestId, Holds)> {
-        let envelope = Envelope::parse(self.data.as_ref()?).ok()?;
-        let id = RequestId::from_json(envelope.id.filter(|_| envelope.method.is_none())?.get())?;
-        match (envelope.result, envelope.error) {
-            (Some(_), _) => Some((id, Holds::Result)),
-            (None, Some(_)) => Some((id, Holds::Error)),
-            (None, None) => None,
-        }
+    /// The id of the request to which the event is the response.
+    pub(super) fn answered(&self) -> Option<RequestId> {
+        answer(self.data.as_ref()?).map(|(id, _)| id)
+    }
+}
+
+fn holds_for(id: &RequestId, message: &str) -> Option<Holds> {
+    answer(message).and_then(|(answered, holds)| (answered == *id).then_some(holds))
+}
+
+fn answer(message: &str) -> Option<(RequestId, Holds)> {
+    let envelope = Envelope::parse(message).ok()?;
+    let id = RequestId::from_json(envelope.id.filter(|_| envelope.method.is_none())?.get())?;
+    match (envelope.result, envelope.error) {
+        (Some(_), _) => Some((id, Holds::Result)),
+        (None, Some(_)) => Some((id, Holds::Error)),
+        (None, None) => None,
     }
 }
 
@@ -95,11 +112,18 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_found_in_a_batch() {
+        let batch = b"data: [{\"jsonrpc\":\"2.0\",\"id\":6,\"result\":{}},\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{}}]\n\n";
+        let event = Event::read(batch);
+        assert_eq!((event.answers(&7.into()), event.answers(&8.into())), (Some(Holds::Error), None));
+    }
+
+    #[test]
     fn ids_and_data_are_fields_of_their_own() {
         let event = Event::read(b"id: 0\nretry: 3000\ndata:\n\n");
-        assert!(event.has_id && !event.has_data());
+        assert!(event.id.is_some() && !event.has_data());
         let event = Event::read(b"data: id: 1\ndatas: 2\n\n");
-        assert!(!event.has_id && event.has_data());
-        assert!(!Event::read(b"id\n\n").has_id, "a field without a value");
+        assert!(event.id.is_none() && event.has_data());
+        assert!(Event::read(b"id\n\n").id.is_none(), "a field without a value");
     }
 }

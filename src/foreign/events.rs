@@ -52,9 +52,9 @@ impl Events {
     pub(super) async fn first_message(&mut self) -> Option<Event<'_>> {
         while self.peeked.len() < MOST_PEEKED {
             let piece = self.read().await?;
-            let is_message = matches!(&piece, Piece::Event(event) if Event::read(event).has_data());
+            let is_passed_over = matches!(&piece, Piece::Event(event) if !Event::read(event).has_data());
             self.peeked.push_back(piece);
-            if is_message {
+            if !is_passed_over {
                 break;
             }
         }

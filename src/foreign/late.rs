@@ -35,7 +35,7 @@ pub(crate) fn without_late_answers(response: Response, caller: Caller, in_flight
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     let in_flight = Arc::clone(in_flight);
-    let is_late = move |event: &[u8]| in_flight.has_ended_early(caller, || Some(Event::read(event).answer()?.0));
+    let is_late = move |event: &[u8]| in_flight.has_ended_early(caller, || Event::read(event).answered());
     let reading = Reading { events: Events::new(body), end: None };
     let frames = unfold((reading, is_late), async |(mut reading, is_late)| {
         let next = reading.next(&is_late).await?;
@@ -49,7 +49,13 @@ impl Reading {
         if self.end.is_none() {
             while let Some(piece) = self.events.next().await {
                 match piece {
-                    Piece::Event(event) if is_late(&event) => tracing::debug!("a late answer is dropped"),
+                    Piece::Event(event) if is_late(&event) => {
+                        tracing::debug!("a late answer is dropped");
+                        if let Some(id) = Event::read(&event).id {
+                            // Its client comes back with it, and does not get the answer again.
+                            return Some(Ok(Frame::data(format!("id: {id}\ndata:\n\n").into())));
+                        }
+                    }
                     Piece::Event(bytes) | Piece::Part(bytes) => return Some(Ok(Frame::data(bytes))),
                 }
             }

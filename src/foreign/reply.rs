@@ -6,6 +6,7 @@ use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use futures_util::stream::{Stream, StreamExt, iter};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::response::Parts;
@@ -53,6 +54,11 @@ impl Course {
         self.has_ids.load(Ordering::Relaxed)
     }
 
+    /// So that a stream may be closed on purpose, and its client comes back for the rest. In modern versions none does.
+    fn is_resumable(&self, exchange: &Call) -> bool {
+        self.has_ids() && !exchange.version().is_modern()
+    }
+
     /// Those of the service, once all of its stream has come.
     pub(crate) fn trailers(&self) -> Option<&HeaderMap> {
         self.trailers.get()
@@ -85,7 +91,8 @@ where
 {
     let (parts, body) = request.into_parts();
     let withdrawal = withdrawal(&inner, &parts, &settle.exchange);
-    let mut replied = pin!(reply(inner, Request::from_parts(parts, body), settle, head));
+    let request = Request::from_parts(parts, body);
+    let mut replied = pin!(reply(inner, request, settle, head));
     // It is dropped before the reply, which may make the service look for another way to its client.
     let _withdrawal = withdrawal;
     replied.as_mut().await
@@ -190,7 +197,7 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
         forward(exchange, &course, body).await;
         return Settled::Streamed(Streamed::Over);
     }
-    while let Some(piece) = events.next().await {
+    while let Some(piece) = next(&mut events, &course, exchange).await {
         let bytes = match piece {
             Piece::Event(bytes) => bytes,
             Piece::Part(bytes) => {
@@ -200,7 +207,7 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
             }
         };
         let event = Event::read(&bytes);
-        if event.has_id {
+        if event.id.is_some() {
             course.has_ids.store(true, Ordering::Relaxed);
         }
         if event.answers(&exchange.key().id).is_some() {
@@ -210,6 +217,18 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
         exchange.pass(bytes).await;
     }
     Settled::Streamed(unanswered(events, &course, exchange).await)
+}
+
+/// The next piece. None if a client has left that can come back, too: its service has to see that, or it may refuse the client
+/// as long as this stream is open.
+async fn next(events: &mut Events, course: &Course, exchange: &Call) -> Option<Piece> {
+    if !course.is_resumable(exchange) {
+        return events.next().await;
+    }
+    match select(pin!(events.next()), pin!(exchange.departed())).await {
+        Either::Left((piece, _)) => piece,
+        Either::Right(_) => None,
+    }
 }
 
 /// Encoded events cannot be read, and none of ours can be put among them. Some name a coding that is none, so that no
@@ -229,7 +248,7 @@ async fn unanswered(mut events: Events, course: &Course, exchange: &Call) -> Str
         return Streamed::Answered { event: finished(&unfinished), held: Bytes::new(), rest: Body::empty() };
     }
     // A service may close a stream on purpose after an event with an id: its client comes back for the rest.
-    let is_over = (course.has_ids() && !exchange.version().is_modern()) || !course.takes_events();
+    let is_over = course.is_resumable(exchange) || !course.takes_events();
     if !is_over {
         return Streamed::Broken;
     }

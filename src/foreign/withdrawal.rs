@@ -4,9 +4,9 @@ use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HeaderValue};
+use http::Request;
+use http::header::{CONTENT_LENGTH, EXPECT, HeaderValue};
 use http::request::Parts;
-use http::{HeaderName, Request};
 use http_body_util::{BodyExt, Limited};
 use serde_json::json;
 use tower::{Service, ServiceExt};
@@ -15,13 +15,10 @@ use crate::exchange::Outcome;
 use crate::extract::{Call, Context, Subject};
 use crate::inbound::headers::SESSION_ID;
 use crate::jsonrpc::Message;
+use crate::reply::remove_of_body;
 
 /// What is read of the answer to a cancel, so that its connection can be used again.
 const LARGEST_ANSWER: usize = 64 * 1024;
-/// What speaks of the body of the request.
-const OF_ITS_BODY: [HeaderName; 4] =
-    [CONTENT_ENCODING, EXPECT, HeaderName::from_static("content-digest"), HeaderName::from_static("digest")];
-
 /// In a session a service may be at work on a request wherever it likes: to drop its reply need not stop that. A client
 /// that cancels says so to the service, too. Where the layer ends the request, it is the layer that has to: dropped then,
 /// what this gives sends `notifications/cancelled` (MCP, *Lifecycle*, Timeouts).
@@ -36,6 +33,7 @@ where
     let may_go_on =
         !exchange.version().is_modern() && exchange.method() != "initialize" && head.headers.contains_key(SESSION_ID);
     may_go_on.then(|| {
+        exchange.in_flight().forget_end(exchange);
         scopeguard::guard((inner.clone(), head.clone(), Arc::clone(exchange)), |(inner, head, exchange)| {
             exchange.in_flight().remember_end(&exchange);
             if let Some(reason) = reason(&exchange)
@@ -63,9 +61,8 @@ fn reason(exchange: &Call) -> Option<&'static str> {
 fn cancel(mut head: Parts, exchange: &Call, reason: &str) -> Option<Request<Body>> {
     let params = json!({ "requestId": exchange.key().id, "reason": reason });
     let text = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string();
-    for name in OF_ITS_BODY {
-        head.headers.remove(name);
-    }
+    remove_of_body(&mut head.headers);
+    head.headers.remove(EXPECT);
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
     let text = Bytes::from(text);
     let message = Arc::new(Message::decode(text.clone()).ok()?);

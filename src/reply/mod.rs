@@ -17,6 +17,6 @@ pub use self::input_required::InputRequired;
 pub(crate) use self::later::Later;
 pub use self::reply::Reply;
 pub(crate) use self::settle::{Settle, accepted, is_ours, mint, minted, unanswered};
-pub(crate) use self::settled::{Settled, Streamed, merge};
+pub(crate) use self::settled::{Settled, Streamed, merge, remove_of_body};
 pub use self::streaming::CancelledStream;
 pub(crate) use self::streaming::{Streaming, event_stream};

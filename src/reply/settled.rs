@@ -90,7 +90,7 @@ const OF_A_BODY: [HeaderName; 9] = [
     HeaderName::from_static("repr-digest"),
 ];
 
-fn remove_of_body(headers: &mut HeaderMap) {
+pub(crate) fn remove_of_body(headers: &mut HeaderMap) {
     for name in OF_A_BODY {
         headers.remove(name);
     }
