@@ -6,6 +6,7 @@ mod support;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use mcp_layer::Departure;
 use serde_json::json;
 
 use support::foreign::{Foreign, NOTE, Reading, a_call, answer, breaks, event, json_reply, send};
@@ -39,8 +40,7 @@ async fn a_late_answer_is_left_out_of_the_stream_of_a_get_whatever_its_form() {
     cancelled(&foreign, &site, "1").await;
     cancelled(&foreign, &site, r#""1""#).await;
     let kept = event(NOTE) + ": kept\n\n";
-    let with_id = |event: String| format!("id: 7\nretry: 9\n{event}");
-    for late in [event(&answer("1")), with_id(event(&answer(r#""1""#))), event(ERROR)] {
+    for late in [event(&answer("1")), event(&answer(r#""1""#)), event(ERROR)] {
         send(&feed, event(NOTE) + &late + ": kept\n\n").await;
         listening.has(listening.read.len() + kept.len()).await;
     }
@@ -49,6 +49,58 @@ async fn a_late_answer_is_left_out_of_the_stream_of_a_get_whatever_its_form() {
     send(&feed, event(&answer("2")) + "data: unfinished").await;
     drop(feed);
     assert_eq!(listening.rest().await, event(&answer("2")) + "data: unfinished");
+}
+
+#[tokio::test]
+async fn its_id_is_told_so_that_its_client_does_not_come_back_for_it() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    cancelled(&foreign, &site, "1").await;
+    let feed = foreign.streams();
+    let listening = Reading::of(&site, &get()).await;
+    send(&feed, format!("retry: 9\nid: 7/ü\n{}", event(&answer("1")))).await;
+    drop(feed);
+    assert_eq!(listening.rest().await, "id: 7/ü\ndata:\n\n");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_later_call_of_the_same_id_is_not_late() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    cancelled(&foreign, &site, "1").await;
+    cancelled(&foreign, &site, "2").await;
+    // This one is handed over: its answer is to come by a GET.
+    let primed = foreign.streams();
+    let again = Reading::of(&site, &of_session(a_call(Era::Legacy, "1"))).await;
+    send(&primed, "id: 7\ndata:\n\n").await;
+    drop(primed);
+    assert_eq!(again.rest().await, "id: 7\ndata:\n\n");
+    let feed = foreign.streams();
+    let listening = Reading::of(&site, &get()).await;
+    send(&feed, event(&answer("1")) + &event(&answer("2"))).await;
+    drop(feed);
+    assert_eq!(listening.rest().await, event(&answer("1")));
+}
+
+#[tokio::test]
+async fn who_left_has_no_answer_and_may_have_it_later() {
+    for departure in [Departure::CarryOn, Departure::Cancel] {
+        let foreign = Foreign::default();
+        let site = foreign.site_with(|options| options.legacy_departure(departure));
+        let primed = foreign.streams();
+        let mut call = Reading::of(&site, &of_session(a_call(Era::Legacy, "1"))).await;
+        send(&primed, event(NOTE)).await;
+        call.has(event(NOTE).len()).await;
+        drop(call);
+        site.parked(usize::from(departure == Departure::CarryOn)).await;
+        site.ask(&of_session(post(cancel("1")))).await.accepted();
+        site.parked(0).await;
+        let feed = foreign.streams();
+        let listening = Reading::of(&site, &get()).await;
+        send(&feed, event(&answer("1"))).await;
+        drop(feed);
+        assert_eq!(listening.rest().await, event(&answer("1")), "{departure:?}");
+    }
 }
 
 #[tokio::test]

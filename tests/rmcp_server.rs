@@ -286,11 +286,13 @@ async fn a_legacy_client_that_leaves_can_still_cancel() {
         let client = Client::of(mode).await;
         drop(client.held(Era::Legacy, "1").await);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!((client.live.server.parked(), client.live.probe.count("fired 1")), (1, 0), "{mode:?}");
+        // A stream that its client can come back for is left to rmcp.
+        let parked = usize::from(mode != Mode::Stateful);
+        assert_eq!((client.live.server.parked(), client.live.probe.count("fired 1")), (parked, 0), "{mode:?}");
         client.post(&cancel("1")).await.accepted();
         client.live.probe.until("fired 1").await;
         client.live.parked(0).await;
-        assert_eq!(client.live.outcomes.count(Outcome::Cancelled), 1, "{mode:?}");
+        assert_eq!(client.live.outcomes.count(Outcome::Cancelled), parked, "{mode:?}");
     }
 }
 

@@ -713,3 +713,43 @@ async fn after_the_answer_the_service_is_not_read_ahead_either() {
     timeout(BOUND, feed.closed()).await.unwrap();
     until(|| foreign.alive() == 0).await;
 }
+
+// Clients that leave what they can come back for.
+
+/// Servers made with the TypeScript SDK refuse the client that comes back as long as its first stream is open.
+#[tokio::test]
+async fn the_service_sees_that_the_client_of_a_resumable_stream_has_left() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    let in_session = |post: Post| post.and("mcp-session-id", "theirs");
+    let feed = foreign.streams();
+    let mut call = Reading::of(&site, &in_session(a_call(Era::Legacy, "1"))).await;
+    let primer = "id: 7\ndata:\n\n";
+    send(&feed, primer).await;
+    call.has(primer.len()).await;
+    assert_eq!(site.server.parked(), 1);
+    drop(call);
+    until(|| feed.is_closed()).await;
+    site.parked(0).await;
+    assert_eq!(site.outcomes.count(Outcome::Replied), 1);
+    // It goes on there, and a cancel reaches it. Nothing else has told it to stop.
+    let heard = foreign.heard().len();
+    site.ask(&in_session(post(cancel("1")))).await.accepted();
+    assert_eq!(foreign.heard()[heard..], [cancel("1")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_without_end_that_is_always_ready_can_be_ended_when_its_client_is_gone() {
+    let foreign = Foreign::default();
+    let site = foreign.site();
+    let notes = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from(event(NOTE))));
+    foreign.replies(reply(&[("content-type", "text/event-stream")], Body::from_stream(notes)));
+    let call = Reading::of(&site, &a_call(Era::Legacy, "1")).await;
+    drop(call);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(site.server.parked(), 1);
+    site.ask(&post(cancel("1"))).await.accepted();
+    site.parked(0).await;
+    assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Cancelled)]);
+    timeout(BOUND, site.server.shutdown(Duration::ZERO)).await.unwrap();
+}
