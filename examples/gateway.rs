@@ -15,7 +15,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{StatusCode, Uri};
+use axum::http::{StatusCode, Uri, Version};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::serve::ListenerExt;
@@ -163,7 +163,7 @@ async fn forward(
     let mut request = Request::new(body);
     *request.method_mut() = parts.method;
     *request.uri_mut() = upstream.uri(parts.uri.query());
-    *request.headers_mut() = for_upstream(parts.headers, client);
+    *request.headers_mut() = for_upstream(parts.headers, parts.version, client);
     match upstream.client.request(request).await {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             tracing::error!("the other server changes to a protocol that nobody asked for");
@@ -196,7 +196,7 @@ fn is_late(error: &(dyn Error + 'static)) -> bool {
     causes.any(|error| error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut))
 }
 
-fn for_upstream(mut headers: HeaderMap, client: SocketAddr) -> HeaderMap {
+fn for_upstream(mut headers: HeaderMap, version: Version, client: SocketAddr) -> HeaderMap {
     remove_hop_by_hop(&mut headers);
     // The client names the other server in `Host`, the layer has read the body that an `Expect` holds back, and it could not read
     // an encoded reply, nor end one with an event.
@@ -210,6 +210,9 @@ fn for_upstream(mut headers: HeaderMap, client: SocketAddr) -> HeaderMap {
     {
         headers.insert(header::COOKIE, cookie);
     }
+    // RFC 9110, 7.6.3.
+    let by = if version == Version::HTTP_2 { "2.0 mcp-gateway" } else { "1.1 mcp-gateway" };
+    headers.append(header::VIA, HeaderValue::from_static(by));
     // Whoever has forwarded the request before comes first. That is as good as the client's word.
     if let Ok(client) = HeaderValue::try_from(client.ip().to_canonical().to_string()) {
         headers.append("x-forwarded-for", client);

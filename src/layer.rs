@@ -51,8 +51,11 @@ impl McpLayer {
     ///   error for no answer, and would come back for one again and again.
     /// - A service with sessions may go on though its reply is dropped, so where the layer ends a request of a legacy session
     ///   for its deadline or a shutdown, the service gets a `notifications/cancelled` as its client would send it.
-    /// - The stream of a GET in a session passes without the answers to what has been answered here within the last minute (the last
-    ///   64 of a session), which a service may send there.
+    /// - A legacy client that leaves a stream whose events have ids can come back for it with `Last-Event-ID`, so the stream is
+    ///   dropped and left to the service. A later cancel reaches the service as any does.
+    /// - The stream of a GET in a session passes by whole events, too, without the answers to what has been answered here within
+    ///   the last minute (the last 64 of a session), which a service may send there.
+    /// - `Accept-Encoding` passes. Behind a service that encodes its streams leave it out, or put compression outside.
     /// - An answer at the end of a stream without the empty line that makes an event of it gets that line.
     /// - A second request with the id of one that is parked in the same session gets 400.
     /// - Where the service opens no session, the layer does: see [`sessions`](crate::McpServerBuilder::sessions).

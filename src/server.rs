@@ -64,7 +64,8 @@ impl McpServer {
     /// Ends everything in order. From the first poll on, new requests get 503. What is parked may finish, and so may what
     /// is left running of notifications and of cancelled handlers, for `drain` at most. Then each request that is still
     /// parked is answered with an error, every stream that goes through the layer ends, and background work is dropped. It
-    /// resolves as soon as nothing is left to do.
+    /// resolves as soon as nothing is left to do; behind [`transparent`](crate::McpLayer::transparent) layers that is up to a
+    /// second later, in which their services hear of what has been ended.
     ///
     /// The answers are then on their way, and axum's graceful shutdown waits for them to be sent. Begin that one
     /// afterwards: as soon as it begins, axum takes no connections, and a cancel could not be sent any more. It also waits

@@ -189,9 +189,11 @@ async fn a_cancelled_exchange_keeps_nothing_but_its_ticket() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notification_has_no_ticket() {
-    let site = Site::over(Desk::default().handler());
+    let desk = Desk::default();
+    let site = Site::over(desk.handler());
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/x" });
     site.ask(&post(notification.to_string())).await.accepted();
+    assert!(desk.0.lock().unwrap().is_empty(), "the handler is not called");
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,6 +102,7 @@ async fn a_request_goes_on_as_it_is_but_for_what_belongs_to_its_connection() {
                 ("te", &[]),
                 ("transfer-encoding", &[]),
                 ("upgrade", &[]),
+                ("via", &["1.1 mcp-gateway"]),
                 ("x-forwarded-for", &["192.0.2.1", "127.0.0.1"]),
                 ("x-once", &[]),
                 ("x-own", &["1", "2"]),

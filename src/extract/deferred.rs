@@ -17,7 +17,8 @@ use crate::reply::{Later, Reply};
 /// Answers a request from elsewhere: from a queue, a child process, another task.
 ///
 /// The handler takes the [ticket](ReplyTicket) out, hands it on, and returns what is left. The exchange stays parked until
-/// the ticket is used: it can still be cancelled, has its deadline, and ends at shutdown.
+/// the ticket is used: it can still be cancelled, has its deadline, and ends at shutdown. As with
+/// [`Cancellation`](crate::Cancellation), a handler that is still at work then has its grace time.
 ///
 /// ```
 /// use axum::extract::State;
