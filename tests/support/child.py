@@ -34,8 +34,8 @@ def call(id, name, arguments, meta):
         case "broken":
             write({"id": id})
         case "close input":
+            os.close(0)  # before the answer, or the next line could still be written, and never read
             answer(id, "closed")
-            os.close(0)
             time.sleep(600)
         case "exit":
             sys.exit(arguments.get("status", 3))
