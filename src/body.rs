@@ -94,7 +94,7 @@ impl PassedStream {
     /// An event of ours. Where others have ids it has one too: to a client that comes back nevertheless, as some do after an
     /// error, it says that nothing follows.
     fn event(&self, message: &str) -> Bytes {
-        let has_id = self.course.has_ids() && !self.reader.exchange.version().is_modern();
+        let has_id = self.course.is_resumable(&self.reader.exchange);
         let id = if has_id { format!("id: {}\n", minted()) } else { String::new() };
         format!("{id}data: {message}\n\n").into()
     }

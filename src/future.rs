@@ -29,7 +29,7 @@ use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
 use crate::outbound::{completed, pass, stream};
 use crate::post::{Dispatched, Post};
 use crate::rejection::Rejection;
-use crate::reply::{Answer, Settled, accepted};
+use crate::reply::{Answer, Settled, accepted, log_failure};
 use crate::server::Shared;
 
 /// The client of a notification waits for its handler this long.
@@ -298,16 +298,13 @@ where
     R::Error: Into<BoxError>,
     E: Into<BoxError>,
 {
-    match response.map(|response| response.map(Body::new)) {
+    match response.map(|response| response.map(Body::new)).map_err(log_failure) {
         Ok(response) => match listener {
             Some(caller) => without_late_answers(response, caller, in_flight),
             None => response,
         }
         .map(|body| passing(body, in_flight.lifecycle())),
-        Err(error) => {
-            tracing::error!(error = error.into(), "the inner service failed");
-            refusal((Rejection::Internal, None))
-        }
+        Err(()) => refusal((Rejection::Internal, None)),
     }
 }
 

@@ -60,17 +60,11 @@ pub(crate) fn stream(guard: Guard<Settled>, shared: &Arc<Shared>) -> Response {
     let exchange = Arc::clone(guard.exchange());
     exchange.set_streams();
     let response = reply_stream(&exchange, shared);
-    let Ok(runtime) = Handle::try_current() else {
-        exchange.notes().finish(None, false);
-        return response;
-    };
     let shared = Arc::clone(shared);
-    runtime.spawn(async move {
+    finish(Arc::clone(&exchange), async move {
         let completion = guard.drive_in_background().await;
         let keeps_notes = keeps_notes(&completion, &exchange);
-        let is_silent = shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion);
-        let last = if is_silent { Vec::new() } else { last_events(completion, &exchange, &shared) };
-        exchange.notes().finish(last, keeps_notes);
+        (begun_events(completion, &exchange, &shared), keeps_notes)
     });
     response
 }
@@ -86,12 +80,8 @@ pub(crate) fn pass(
     exchange.set_streams();
     let body = Body::new(PassedStream::new(Arc::clone(exchange), Arc::clone(&course)));
     let response = Response::from_parts(parts, body);
-    let Ok(runtime) = Handle::try_current() else {
-        exchange.notes().finish(None, false);
-        return response;
-    };
     let (exchange, shared) = (Arc::clone(exchange), Arc::clone(shared));
-    runtime.spawn(async move {
+    finish(Arc::clone(&exchange), async move {
         let completion = completion.await;
         let keeps_notes = keeps_notes(&completion, &exchange);
         let last = match completion {
@@ -103,12 +93,20 @@ pub(crate) fn pass(
             }
             Completion::Replied(Ok(Settled::Streamed(Streamed::Over))) => Vec::new(),
             _ if !course.takes_events() => Vec::new(),
-            completion if shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion) => Vec::new(),
-            completion => last_events(completion, &exchange, &shared),
+            completion => begun_events(completion, &exchange, &shared),
         };
-        exchange.notes().finish(last, keeps_notes);
+        (last, keeps_notes)
     });
     response
+}
+
+/// Ends a stream in a task, with the last events that this gives, behind the notes that wait if it says so.
+fn finish(exchange: Arc<Call>, last: impl Future<Output = (Vec<String>, bool)> + Send + 'static) {
+    let Ok(runtime) = Handle::try_current() else { return exchange.notes().finish(None, false) };
+    runtime.spawn(async move {
+        let (last, keeps_notes) = last.await;
+        exchange.notes().finish(last, keeps_notes);
+    });
 }
 
 /// Sends what is left of a service's stream, unless its client leaves. A panic of the service is its end.
@@ -133,6 +131,12 @@ fn is_cancelled(completion: &Completion<Settled>) -> bool {
 
 fn reply_stream(exchange: &Arc<Call>, shared: &Shared) -> Response {
     event_stream(ReplyStream::new(Arc::clone(exchange), shared.streaming.keep_alive))
+}
+
+/// The last events of a stream that has begun, which may end without the answer where that is an error.
+fn begun_events(completion: Completion<Settled>, exchange: &Call, shared: &Shared) -> Vec<String> {
+    let is_silent = shared.streaming.cancelled == CancelledStream::End && is_cancelled(&completion);
+    if is_silent { Vec::new() } else { last_events(completion, exchange, shared) }
 }
 
 /// The last events of a stream: the answer.

@@ -16,7 +16,7 @@ use crate::foreign::{self, Head};
 use crate::inbound::headers::{Known, unwrap_session, wrap_session};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
 use crate::jsonrpc::{Kind, Message, shortened};
-use crate::reply::{self, Settle, Settled, accepted};
+use crate::reply::{self, Settle, Settled, accepted, log_failure};
 use crate::server::Shared;
 
 /// What is kept of a cancel's reason, in bytes, and what of it goes to the log.
@@ -184,9 +184,4 @@ where
         }
         Err(()) => Settled::Passed(accepted()),
     }
-}
-
-fn log_failure(error: impl Into<BoxError>) {
-    let error: BoxError = error.into();
-    tracing::error!(error, "the inner service failed");
 }

@@ -9,8 +9,6 @@ use super::sync::{AtomicUsize, Mutex, Ordering, lock};
 
 const MOST: usize = 4_096;
 const MOST_A_CALLER: usize = 64;
-/// A longer id is not remembered: what a client sends must not fill the memory.
-const LONGEST_ID: usize = 256;
 
 /// Cancels that overtook their requests, each kept for a short time and used once.
 #[derive(Debug)]
@@ -36,8 +34,7 @@ impl EarlyCancels {
 
     /// Keeps a cancel, if there is room: a full memory keeps what it has.
     pub(super) fn keep(&self, key: &Key, end: &End, now: Instant) -> bool {
-        let too_long = key.id.as_str().is_some_and(|id| id.len() > LONGEST_ID);
-        if self.kept_for.is_zero() || too_long || !key.caller.has_session() {
+        if self.kept_for.is_zero() || !key.may_be_remembered() {
             return false;
         }
         let mut memory = lock(&self.memory);

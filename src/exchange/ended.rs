@@ -10,8 +10,6 @@ use crate::jsonrpc::RequestId;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 const MOST_A_CALLER: usize = 64;
 const MOST_CALLERS: usize = 256;
-/// A longer id is not kept: what a client sends must not fill the memory.
-const LONGEST_ID: usize = 256;
 
 /// In the order in which they ended.
 type Ids = VecDeque<(Instant, RequestId)>;
@@ -26,8 +24,7 @@ pub(super) struct EndedEarly {
 
 impl EndedEarly {
     pub(super) fn keep(&self, key: &Key, now: Instant) {
-        let too_long = key.id.as_str().is_some_and(|id| id.len() > LONGEST_ID);
-        if too_long || !key.caller.has_session() {
+        if !key.may_be_remembered() {
             return;
         }
         self.edit(now, |callers| {

@@ -4,11 +4,22 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::jsonrpc::RequestId;
 
+/// A longer id is not remembered: what a client sends must not fill the memory.
+const LONGEST_REMEMBERED: usize = 256;
+
 /// What an exchange is parked under. Clients choose ids and they collide all the time, so the id alone names nothing.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Key {
     pub(crate) caller: Caller,
     pub(crate) id: RequestId,
+}
+
+impl Key {
+    /// It still names the same request when that is no longer, or not yet, parked.
+    pub(super) fn may_be_remembered(&self) -> bool {
+        let is_short = self.id.as_str().is_none_or(|id| id.len() <= LONGEST_REMEMBERED);
+        is_short && self.caller.has_session()
+    }
 }
 
 /// Whose request ids these are, as keyed hashes: the secrets that they come from are not kept.

@@ -23,7 +23,7 @@ use crate::extract::Call;
 use crate::inbound::headers::{SESSION_ID, wrap_session};
 use crate::inbound::is_media;
 use crate::jsonrpc::Envelope;
-use crate::reply::{Settle, Settled, Streamed, is_ours, mint};
+use crate::reply::{Settle, Settled, Streamed, is_ours, log_failure, mint};
 
 /// A JSON reply is held until it is whole, up to this size.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -49,14 +49,9 @@ impl Course {
         !self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// One had an id, so that a client may come back with that.
-    pub(crate) fn has_ids(&self) -> bool {
-        self.has_ids.load(Ordering::Relaxed)
-    }
-
-    /// So that a stream may be closed on purpose, and its client comes back for the rest. In modern versions none does.
-    fn is_resumable(&self, exchange: &Call) -> bool {
-        self.has_ids() && !exchange.version().is_modern()
+    /// One had an id, so that its client may come back with that for the rest. In modern versions none does.
+    pub(crate) fn is_resumable(&self, exchange: &Call) -> bool {
+        self.has_ids.load(Ordering::Relaxed) && !exchange.version().is_modern()
     }
 
     /// Those of the service, once all of its stream has come.
@@ -105,13 +100,9 @@ where
     R: http_body::Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
-    let mut response = match inner.oneshot(request).await {
+    let mut response = match inner.oneshot(request).await.map_err(log_failure) {
         Ok(response) => response.map(Body::new),
-        Err(error) => {
-            let error: BoxError = error.into();
-            tracing::error!(error, "the inner service failed");
-            return settle.failed();
-        }
+        Err(()) => return settle.failed(),
     };
     wrap_session(response.headers_mut());
     // A handler among them that knows this crate after all.

@@ -19,6 +19,7 @@ use crate::reply::remove_of_body;
 
 /// What is read of the answer to a cancel, so that its connection can be used again.
 const LARGEST_ANSWER: usize = 64 * 1024;
+
 /// In a session a service may be at work on a request wherever it likes: to drop its reply need not stop that. A client
 /// that cancels says so to the service, too. Where the layer ends the request, it is the layer that has to: dropped then,
 /// what this gives sends `notifications/cancelled` (MCP, *Lifecycle*, Timeouts).

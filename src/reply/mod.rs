@@ -16,7 +16,7 @@ pub(crate) use self::completion::Completion;
 pub use self::input_required::InputRequired;
 pub(crate) use self::later::Later;
 pub use self::reply::Reply;
-pub(crate) use self::settle::{Settle, accepted, is_ours, mint, minted, unanswered};
+pub(crate) use self::settle::{Settle, accepted, is_ours, log_failure, mint, minted, unanswered};
 pub(crate) use self::settled::{Settled, Streamed, merge, remove_of_body};
 pub use self::streaming::CancelledStream;
 pub(crate) use self::streaming::{Streaming, event_stream};

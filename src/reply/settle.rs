@@ -184,6 +184,12 @@ impl Settle {
     }
 }
 
+/// For `map_err`, where a service gives no response at all.
+pub(crate) fn log_failure(error: impl Into<BoxError>) {
+    let error: BoxError = error.into();
+    tracing::error!(error, "the inner service failed");
+}
+
 /// A handler has made this response with a type of this crate.
 pub(crate) fn is_ours(response: &Response) -> bool {
     let extensions = response.extensions();
