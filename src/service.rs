@@ -76,7 +76,7 @@ where
                 false => ResponseFuture::pass(inner, shared, request),
             };
         }
-        if let Err(rejection) = shared.gate.check_content(&known) {
+        if let Err(rejection) = shared.gate.check_content(&known, &parts.headers) {
             return ResponseFuture::refuse(shared, rejection, &parts, body);
         }
         ResponseFuture::read(inner, shared, self.is_foreign, parts, body)

@@ -20,11 +20,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
 use tower_http::cors::CorsLayer;
-use tower_http::decompression::DecompressionLayer;
+use tower_http::decompression::{DecompressionLayer, RequestDecompressionLayer};
 use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::TraceLayer;
 
-use support::{Answer, CANCELLED, INTERNAL_ERROR, Post, Site, call, cancel, held, post};
+use support::{Answer, CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, Post, Site, call, cancel, held, post};
 
 fn quick() -> Post {
     post(call("1", &json!({ "text": "x" })))
@@ -205,6 +205,24 @@ async fn compression_outside_compresses_and_inside_does_nothing() {
     let answer = inside.ask(&asks).await;
     answer.result("1");
     assert_eq!(answer.header("content-encoding"), None);
+}
+
+#[tokio::test]
+async fn a_decompression_layer_outside_reads_encoded_bodies() {
+    let body = call("1", &json!({ "a": "x".repeat(10_000) }));
+    let plain = tower::service_fn(async |_: axum::extract::Request| {
+        Ok::<_, std::convert::Infallible>(axum::response::Response::new(axum::body::Body::from(body.clone())))
+    });
+    let asks = axum::extract::Request::builder().header("accept-encoding", "gzip").body(axum::body::Body::empty());
+    let compressed = CompressionLayer::new().layer(plain).oneshot(asks.unwrap()).await.unwrap();
+    let compressed = http_body_util::BodyExt::collect(compressed.into_body()).await.unwrap().to_bytes();
+    assert!(compressed.len() < 1_000, "{}", compressed.len());
+
+    let encoded = post(&compressed[..]).and("content-encoding", "gzip");
+    let bare = site(|layer, routes| routes.layer(layer));
+    bare.ask(&encoded).await.error(415, INVALID_REQUEST, None);
+    let outside = site(|layer, routes| routes.layer(layer).layer(RequestDecompressionLayer::new()));
+    outside.ask(&encoded).await.result("1");
 }
 
 #[tokio::test(start_paused = true)]

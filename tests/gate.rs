@@ -30,6 +30,7 @@ async fn a_stranger_is_refused_before_its_body_is_read() {
     refused_by_its_head(&quick().with("host", "evil.example"), 403).await;
     refused_by_its_head(&quick().and("origin", "https://evil.example"), 403).await;
     refused_by_its_head(&quick().with("content-type", "text/plain"), 415).await;
+    refused_by_its_head(&quick().and("content-encoding", "gzip"), 415).await;
 }
 
 #[tokio::test]
@@ -45,7 +46,17 @@ async fn who_it_comes_from_is_checked_first() {
 #[tokio::test]
 async fn only_loopback_hosts_by_default() {
     let site = Site::new();
-    for good in ["localhost", "LocalHost:80", "127.0.0.1", "127.1.2.3:9", "[::1]", "[::1]:8080"] {
+    for good in [
+        "localhost",
+        "localhost:",
+        "LocalHost:80",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.1.2.3:9",
+        "[::1]",
+        "[::1]:",
+        "[::1]:8080",
+    ] {
         site.ask(&quick().with("host", good)).await.result("1");
     }
     for bad in [
@@ -57,6 +68,8 @@ async fn only_loopback_hosts_by_default() {
         "128.0.0.1",
         "[::2]",
         "localhost:port",
+        "localhost::",
+        "evil.example:",
         "localhost:99999",
         "localhost/",
         "localhost, localhost",
@@ -111,9 +124,16 @@ async fn http_1_0_must_name_its_host_too() {
 #[tokio::test]
 async fn only_loopback_origins_by_default() {
     let site = Site::new();
-    for good in
-        ["http://localhost", "https://localhost:1", "HTTP://LOCALHOST:3000", "http://127.0.0.1:6274", "http://[::1]:1"]
-    {
+    for good in [
+        "http://localhost",
+        "http://localhost:",
+        "https://localhost:1",
+        "HTTP://LOCALHOST:3000",
+        "http://127.0.0.1:6274",
+        "http://127.0.0.1:",
+        "http://[::1]:1",
+        "http://[::1]:",
+    ] {
         site.ask(&quick().and("origin", good)).await.result("1");
     }
     for bad in [
@@ -136,9 +156,16 @@ async fn only_loopback_origins_by_default() {
 
 #[tokio::test]
 async fn listed_origins_replace_the_default() {
-    let listed = ["https://app.example.com", "vscode-webview://id1"];
+    let listed = ["https://app.example.com", "vscode-webview://id1", "file://", "chrome-extension://id"];
     let site = Site::with(|it| it.allowed_origins(listed).unwrap());
-    for good in ["https://app.example.com", "HTTPS://App.Example.com:443", "vscode-webview://id1"] {
+    for good in [
+        "https://app.example.com",
+        "https://app.example.com:",
+        "HTTPS://App.Example.com:443",
+        "vscode-webview://id1",
+        "file://",
+        "chrome-extension://id",
+    ] {
         site.ask(&quick().and("origin", good)).await.result("1");
     }
     for bad in [
@@ -153,7 +180,10 @@ async fn listed_origins_replace_the_default() {
     }
     site.ask(&quick()).await.result("1");
     let any = Site::with(mcp_layer::McpServerBuilder::allow_any_origin);
-    any.ask(&quick().and("origin", "https://evil.example")).await.result("1");
+    for origin in ["https://evil.example", "file://", "null", "chrome-extension://id", "about:blank", "odd"] {
+        any.ask(&quick().and("origin", origin)).await.result("1");
+    }
+    any.ask(&quick().and("origin", "file://").and("origin", "file://")).await.error(403, INVALID_REQUEST, None);
 }
 
 #[tokio::test]
@@ -166,6 +196,7 @@ async fn accept_decides_the_form() {
         "application/*, text/*",
         "Application/JSON , TEXT/event-stream;q=0.5",
         "application/json",
+        "application/json;;q=1, text/event-stream;",
     ] {
         site.ask(&quick().with("accept", json)).await.result("1");
     }
@@ -185,7 +216,13 @@ async fn accept_decides_the_form() {
 #[tokio::test]
 async fn only_json_is_read() {
     let site = Site::new();
-    for good in ["application/json", "application/json; charset=utf-8", "APPLICATION/JSON;charset=UTF-8"] {
+    for good in [
+        "application/json",
+        "application/json; charset=utf-8",
+        "APPLICATION/JSON;charset=UTF-8",
+        "application/json;",
+        "application/json;;charset=utf-8",
+    ] {
         site.ask(&quick().with("content-type", good)).await.result("1");
     }
     for bad in
@@ -196,6 +233,28 @@ async fn only_json_is_read() {
     }
     site.ask(&quick().without("content-type")).await.error(415, INVALID_REQUEST, None);
     site.ask(&quick().and("content-type", "application/json")).await.error(415, INVALID_REQUEST, None);
+}
+
+#[tokio::test]
+async fn a_body_that_is_encoded_is_refused_whatever_is_in_it() {
+    let site = Site::new();
+    for coding in ["gzip", "GZip", "deflate", "br", "zstd", "aws-chunked", "identity, gzip", "none"] {
+        for request in [quick(), post(cancel("1")), post(b"\x1f\x8b\x08\x00")] {
+            let answer = site.ask(&request.and("content-encoding", coding)).await;
+            answer.error(415, INVALID_REQUEST, None);
+            assert_eq!(answer.header("accept-encoding"), Some("identity"), "{coding}");
+        }
+    }
+    let twice = quick().and("content-encoding", "identity").and("content-encoding", "gzip");
+    site.ask(&twice).await.error(415, INVALID_REQUEST, None);
+    assert_eq!(site.probe.log(), [""; 0]);
+    for coding in ["identity", "Identity", ""] {
+        site.ask(&quick().and("content-encoding", coding)).await.result("1");
+    }
+    // Only a POST has a body to be read.
+    assert_eq!(site.ask(&post("").method("GET").and("content-encoding", "gzip")).await.status, 405);
+    let other = site.ask(&quick().with("content-type", "text/plain")).await;
+    assert_eq!((other.status, other.header("accept-encoding")), (415, None));
 }
 
 #[tokio::test]

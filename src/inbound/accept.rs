@@ -2,6 +2,7 @@ use http::header::{ACCEPT, HeaderMap};
 use mediatype::{MediaType, MediaTypeList, Name, ReadParams};
 
 use super::headers::Field;
+use super::media::without_empty_parameters;
 use crate::rejection::Rejection;
 
 /// The forms of an answer that a client accepts.
@@ -26,7 +27,7 @@ pub(crate) fn accepts(accept: Field<'_>, headers: &HeaderMap) -> Result<Accepts,
     for value in headers.get_all(ACCEPT) {
         let text = value.to_str().unwrap_or("?");
         empty &= text.trim().is_empty();
-        for range in MediaTypeList::new(text).flatten() {
+        for range in MediaTypeList::new(&without_empty_parameters(text)).flatten() {
             json.consider(&range, "application", "json");
             event_stream.consider(&range, "text", "event-stream");
         }
@@ -94,6 +95,8 @@ mod tests {
             "*/*",
             "application/*, text/*",
             "Application/JSON , TEXT/event-stream;Q=0.5",
+            "application/json;;q=0.5,text/event-stream;",
+            "application/json;, text/event-stream; ;q=0.5",
             "",
         ] {
             assert_eq!(of(&[accept]), Ok((true, true)), "{accept}");
@@ -112,6 +115,7 @@ mod tests {
             "text/plain;p=\"a,b\", application/json",
             "text/*;q=0, */*",
             "text/event-stream;q=0, */*",
+            "text/event-stream;;q=0, */*;",
         ] {
             assert_eq!(of(&[accept]), Ok((true, false)), "{accept}");
         }

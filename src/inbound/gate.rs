@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use http::Uri;
-use http::header::HeaderValue;
-use mediatype::MediaType;
+use http::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 
 use super::headers::{Field, Known};
+use super::media::is_media;
 use super::origin::{Hosts, Origins};
 use crate::rejection::Rejection;
 
@@ -36,9 +36,12 @@ impl Gate {
     }
 
     /// Of a POST.
-    pub(crate) fn check_content(&self, known: &Known<'_>) -> Result<(), Rejection> {
+    pub(crate) fn check_content(&self, known: &Known<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
         if !is_json(known.content_type) {
             return Err(Rejection::ContentType);
+        }
+        if known.content_encoding.is_present() && !is_identity(headers) {
+            return Err(Rejection::ContentEncoding);
         }
         // hyper has checked the number. One that is too large for this machine is too large.
         let Field::Once(length) = known.content_length else { return Ok(()) };
@@ -50,6 +53,13 @@ impl Gate {
     }
 }
 
+/// The body is not encoded. The codings may be listed, in one header or several (RFC 9110, 8.4).
+fn is_identity(headers: &HeaderMap) -> bool {
+    let is_none = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+    let are_none = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').map(str::trim).all(is_none));
+    headers.get_all(CONTENT_ENCODING).iter().all(are_none)
+}
+
 /// Exactly `application/json`, in any case and with any parameters. Anything else could be sent by a web page without a
 /// preflight, or is another format.
 fn is_json(content_type: Field<'_>) -> bool {
@@ -57,18 +67,9 @@ fn is_json(content_type: Field<'_>) -> bool {
     value.as_bytes() == b"application/json" || is_media(value, "application", "json")
 }
 
-/// The value is exactly this media type, whatever its case and its parameters.
-pub(crate) fn is_media(value: &HeaderValue, ty: &str, subty: &str) -> bool {
-    value.to_str().ok().and_then(|value| MediaType::parse(value).ok()).is_some_and(|media| {
-        media.ty.as_str().eq_ignore_ascii_case(ty)
-            && media.subty.as_str().eq_ignore_ascii_case(subty)
-            && media.suffix.is_none()
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use http::header::{CONTENT_TYPE, HeaderMap};
+    use http::header::CONTENT_TYPE;
 
     use super::*;
 
@@ -86,6 +87,11 @@ mod tests {
             "application/json; charset=utf-8",
             "APPLICATION/JSON;charset=\"UTF-8\"",
             "application/json ;",
+            "application/json;",
+            "application/json;;charset=utf-8",
+            "application/json; ;\t; charset=utf-8;;",
+            "application/json;\tcharset=utf-8",
+            "application/json;charset=\";;\";",
         ] {
             assert!(is_json(&[good]), "{good}");
         }
@@ -100,10 +106,44 @@ mod tests {
             "application/*",
             "*/*",
             "application/json, text/plain",
+            "application/json;, text/plain",
+            "application/json;charset=utf-8, text/plain",
+            "application/json;charset",
+            "application/json;=;",
+            ";application/json",
+            "application;/json",
         ] {
             assert!(!is_json(&[bad]), "{bad}");
         }
         assert!(!is_json(&[]));
         assert!(!is_json(&["application/json", "application/json"]));
+    }
+
+    #[test]
+    fn only_bodies_that_are_not_encoded_are_read() {
+        let check = |values: &[&'static str]| {
+            let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+            for value in values {
+                headers.append(CONTENT_ENCODING, HeaderValue::from_static(value));
+            }
+            Gate::default().check_content(&Known::of(&headers), &headers)
+        };
+        for good in [&[][..], &["identity"], &["IDENTITY"], &[""], &["identity, identity"], &["identity", "identity"]] {
+            assert_eq!(check(good), Ok(()), "{good:?}");
+        }
+        for bad in [
+            &["gzip"][..],
+            &["GZIP"],
+            &["deflate"],
+            &["br"],
+            &["zstd"],
+            &["aws-chunked"],
+            &["none"],
+            &["identity, gzip"],
+            &["identity", "gzip"],
+            &["gzip;q=0"],
+        ] {
+            assert_eq!(check(bad), Err(Rejection::ContentEncoding), "{bad:?}");
+        }
     }
 }

@@ -3,8 +3,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
-    ORIGIN, TRANSFER_ENCODING,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap,
+    HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING,
 };
 
 use crate::rejection::Rejection;
@@ -23,6 +23,7 @@ pub(crate) struct Known<'a> {
     pub(crate) accept: Field<'a>,
     pub(crate) accept_encoding: Field<'a>,
     pub(crate) authorization: Field<'a>,
+    pub(crate) content_encoding: Field<'a>,
     pub(crate) content_length: Field<'a>,
     pub(crate) content_type: Field<'a>,
     pub(crate) host: Field<'a>,
@@ -48,6 +49,7 @@ impl<'a> Known<'a> {
             let field = match name {
                 _ if name == HOST => &mut known.host,
                 _ if name == CONTENT_TYPE => &mut known.content_type,
+                _ if name == CONTENT_ENCODING => &mut known.content_encoding,
                 _ if name == CONTENT_LENGTH => &mut known.content_length,
                 _ if name == ACCEPT => &mut known.accept,
                 _ if name == ACCEPT_ENCODING => &mut known.accept_encoding,

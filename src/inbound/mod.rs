@@ -6,6 +6,7 @@ mod collect;
 mod decode;
 mod gate;
 pub(crate) mod headers;
+mod media;
 mod origin;
 mod version;
 
@@ -13,6 +14,7 @@ pub(crate) use self::accept::Accepts;
 pub(crate) use self::caller::Identify;
 pub(crate) use self::collect::{Collect, CollectError, discard};
 pub(crate) use self::decode::{Inbound, Refusal, cancel_of, decode};
-pub(crate) use self::gate::{Gate, is_media};
+pub(crate) use self::gate::Gate;
+pub(crate) use self::media::is_media;
 pub use self::origin::ConfigError;
 pub(crate) use self::origin::{Hosts, Origins};

@@ -89,7 +89,7 @@ impl Origins {
         let parse = |origin: O| {
             let origin = origin.as_ref();
             Origin::parse(origin).map(Origin::into_owned).ok_or_else(|| ConfigError {
-                setting: "an allowed origin is `scheme://name`, with `:port` where it is not the scheme's own, or `null`",
+                setting: "an allowed origin is `scheme://host` with an optional `:port`, `file://` or `null`",
                 value: origin.to_owned(),
             })
         };
@@ -101,13 +101,13 @@ impl Origins {
         let origin = match origin {
             Field::Absent => return Ok(()),
             Field::Once(value) => value.to_str().ok().and_then(Origin::parse),
-            Field::Repeated => None,
+            Field::Repeated => return Err(Rejection::OriginNotAllowed),
         };
-        let origin = origin.ok_or(Rejection::OriginNotAllowed)?;
-        match self {
-            Self::Any => true,
-            Self::Listed(listed) => listed.iter().any(|allowed| allowed.is(&origin)),
-            Self::Loopback => origin.is_loopback(),
+        match (self, origin) {
+            (Self::Any, _) => true,
+            (Self::Listed(listed), Some(origin)) => listed.iter().any(|allowed| allowed.is(&origin)),
+            (Self::Loopback, Some(origin)) => origin.is_loopback(),
+            (Self::Listed(_) | Self::Loopback, None) => false,
         }
         .then_some(())
         .ok_or(Rejection::OriginNotAllowed)
@@ -159,6 +159,8 @@ impl<'a> Authority<&'a str> {
         };
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => None,
+            // An empty port is the default one (RFC 3986, 3.2.3).
+            Some("") => None,
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Some(digits.parse().ok()?),
             _ => return None,
         };
@@ -212,12 +214,12 @@ impl<S: AsRef<str>> Name<S> {
 /// A web origin as browsers write it (RFC 6454, 6.2).
 #[derive(Clone, Debug)]
 pub(crate) enum Origin<S> {
-    /// `null`: a page that has none.
+    /// `null`: a page without an origin of its own.
     Opaque,
-    Tuple {
-        scheme: S,
-        authority: Authority<S>,
-    },
+    /// http, https, and the schemes of apps whose host is a name.
+    Tuple { scheme: S, authority: Authority<S> },
+    /// A scheme whose host is empty, as in `file://`, or is no DNS name.
+    Other { scheme: S, host: S },
 }
 
 impl<'a> Origin<&'a str> {
@@ -230,7 +232,13 @@ impl<'a> Origin<&'a str> {
         if !scheme.starts_with(|first: char| first.is_ascii_alphabetic()) || !scheme.bytes().all(is_scheme) {
             return None;
         }
-        Some(Self::Tuple { scheme, authority: Authority::parse(authority)? })
+        match Authority::parse(authority) {
+            Some(authority) => Some(Self::Tuple { scheme, authority }),
+            None if default_port(scheme).is_none() && authority.bytes().all(is_host_byte) => {
+                Some(Self::Other { scheme, host: authority })
+            }
+            None => None,
+        }
     }
 
     fn into_owned(self) -> Origin<String> {
@@ -239,6 +247,7 @@ impl<'a> Origin<&'a str> {
             Self::Tuple { scheme, authority } => {
                 Origin::Tuple { scheme: scheme.to_lowercase(), authority: authority.map_name(str::to_lowercase) }
             }
+            Self::Other { scheme, host } => Origin::Other { scheme: scheme.to_lowercase(), host: host.to_owned() },
         }
     }
 }
@@ -254,18 +263,26 @@ impl<S: AsRef<str>> Origin<S> {
                     && authority.name.is(&other.name)
                     && port(authority.port) == port(other.port)
             }
+            (Self::Other { scheme, host }, Origin::Other { scheme: other_scheme, host: other }) => {
+                scheme.as_ref().eq_ignore_ascii_case(other_scheme.as_ref()) && host.as_ref() == other.as_ref()
+            }
             _ => false,
         }
     }
 
     fn is_loopback(&self) -> bool {
         match self {
-            Self::Opaque => false,
+            Self::Opaque | Self::Other { .. } => false,
             Self::Tuple { scheme, authority } => {
                 default_port(scheme.as_ref()).is_some() && authority.name.is_loopback()
             }
         }
     }
+}
+
+/// A byte of a registered name (RFC 3986, 3.2.2).
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)
 }
 
 fn default_port(scheme: &str) -> Option<u16> {
@@ -301,7 +318,18 @@ mod tests {
 
     #[test]
     fn loopback_hosts_are_allowed_by_default() {
-        for good in ["localhost", "LOCALHOST:1", "127.0.0.1:80", "127.255.0.9", "[::1]", "[::1]:8080", "[0:0::1]"] {
+        for good in [
+            "localhost",
+            "localhost:",
+            "LOCALHOST:1",
+            "127.0.0.1:80",
+            "127.0.0.1:",
+            "127.255.0.9",
+            "[::1]",
+            "[::1]:",
+            "[::1]:8080",
+            "[0:0::1]",
+        ] {
             assert!(host(&Hosts::Loopback, &[good], "/mcp"), "{good}");
         }
         for bad in [
@@ -313,6 +341,10 @@ mod tests {
             "localhost:99999",
             "localhost:+80",
             "localhost:80:80",
+            "localhost::",
+            "localhost: ",
+            ":",
+            "evil.example:",
             "localhost.",
             "127.1",
             "0.0.0.0",
@@ -336,6 +368,7 @@ mod tests {
     fn the_uris_authority_stands_in_for_the_header_and_must_agree_with_it() {
         assert!(host(&Hosts::Loopback, &[], "http://localhost:80/mcp"));
         assert!(host(&Hosts::Loopback, &["LocalHost:80"], "http://localhost:80/mcp"));
+        assert!(host(&Hosts::Loopback, &["localhost:"], "http://localhost/mcp"));
         assert!(!host(&Hosts::Loopback, &[], "http://evil.example/mcp"));
         assert!(!host(&Hosts::Loopback, &["localhost"], "http://evil.example/mcp"));
         assert!(!host(&Hosts::Loopback, &["evil.example"], "http://localhost/mcp"));
@@ -360,12 +393,25 @@ mod tests {
             assert!(!host(&hosts, &[bad], "/"), "{bad}");
         }
         assert!(host(&Hosts::Any, &["whatever.example"], "/") && !host(&Hosts::Any, &[], "/"));
+        let hosts = Hosts::listed(["a.example:", "b.example:443", "c.example:8443", "10.0.0.1:", "[::2]:"]).unwrap();
+        for good in ["a.example", "a.example:", "a.example:7", "b.example:", "10.0.0.1:", "[::2]:", "[::2]:7"] {
+            assert!(host(&hosts, &[good], "/"), "{good}");
+        }
+        assert!(!host(&hosts, &["c.example:"], "/"));
     }
 
     #[test]
     fn loopback_origins_and_none_are_allowed_by_default() {
         assert!(origin(&Origins::Loopback, &[]));
-        for good in ["http://localhost:6274", "https://127.0.0.1", "HTTP://LOCALHOST", "http://[::1]:3000"] {
+        for good in [
+            "http://localhost:6274",
+            "http://localhost:",
+            "https://127.0.0.1",
+            "https://127.0.0.1:",
+            "HTTP://LOCALHOST",
+            "http://[::1]:3000",
+            "http://[::1]:",
+        ] {
             assert!(origin(&Origins::Loopback, &[good]), "{good}");
         }
         for bad in [
@@ -377,8 +423,11 @@ mod tests {
             "http://user@localhost:1@evil.example",
             "http://localhost#.evil.example",
             "http://localhost, http://localhost",
-            "http://localhost:",
+            "http://localhost::",
             "vscode-webview://localhost",
+            "file://",
+            "http://",
+            "://",
             "localhost",
             "://localhost",
             "",
@@ -390,11 +439,22 @@ mod tests {
 
     #[test]
     fn a_list_of_origins_is_compared_as_parsed() {
-        let origins =
-            Origins::listed(["https://App.example.com", "vscode-webview://id1", "http://a.example:81"]).unwrap();
-        for good in
-            ["https://app.example.com", "HTTPS://APP.example.com:443", "vscode-webview://id1", "http://a.example:81"]
-        {
+        let origins = Origins::listed([
+            "https://App.example.com",
+            "vscode-webview://id1",
+            "http://a.example:81",
+            "http://b.example:",
+        ])
+        .unwrap();
+        for good in [
+            "https://app.example.com",
+            "https://app.example.com:",
+            "HTTPS://APP.example.com:443",
+            "vscode-webview://id1",
+            "http://a.example:81",
+            "http://b.example",
+            "http://b.example:80",
+        ] {
             assert!(origin(&origins, &[good]), "{good}");
         }
         for bad in [
@@ -404,12 +464,46 @@ mod tests {
             "vscode-webview://id2",
             "http://a.example",
             "http://localhost",
+            "file://",
             "null",
         ] {
             assert!(!origin(&origins, &[bad]), "{bad}");
         }
         assert!(origin(&Origins::listed(["null"]).unwrap(), &["null"]));
-        assert!(origin(&Origins::Any, &["https://evil.example"]) && !origin(&Origins::Any, &["garbage"]));
+    }
+
+    #[test]
+    fn origins_of_packaged_apps_can_be_listed() {
+        let apps = ["file://", "app://.", "chrome-extension://abcdefgh", "capacitor://localhost", "app://my%20app!"];
+        let origins = Origins::listed(apps).unwrap();
+        for app in apps {
+            assert!(origin(&origins, &[app]), "{app}");
+            assert!(origin(&Origins::listed([app]).unwrap(), &[app]), "{app}");
+            assert!(!origin(&Origins::Loopback, &[app]), "{app}");
+        }
+        assert!(origin(&origins, &["FILE://"]));
+        for bad in ["file:///", "file:", "file", "files://", "app://", "app://My%20app!", "http://", "null", ""] {
+            assert!(!origin(&origins, &[bad]), "{bad}");
+        }
+    }
+
+    #[test]
+    fn any_origin_is_any() {
+        for any in [
+            "https://evil.example",
+            "null",
+            "file://",
+            "chrome-extension://id",
+            "about:blank",
+            "garbage",
+            "http://",
+            "",
+        ] {
+            assert!(origin(&Origins::Any, &[any]), "{any}");
+        }
+        let value = HeaderValue::from_bytes(b"\xff").unwrap();
+        assert!(Origins::Any.check(Field::Once(&value)).is_ok());
+        assert!(!origin(&Origins::Any, &["null", "null"]), "repeated");
     }
 
     #[test]
@@ -418,7 +512,7 @@ mod tests {
             assert_eq!(Hosts::listed([bad]).unwrap_err().value, bad);
         }
         assert!(Hosts::listed([""; 0]).is_err() && Origins::listed([""; 0]).is_err());
-        for bad in ["", "*", "a.example", "https://a/", "https://*.a"] {
+        for bad in ["", "*", "a.example", "http://", "file:///", "https://a/", "https://*.a", "app://a b"] {
             assert!(Origins::listed([bad]).unwrap_err().to_string().contains(bad), "{bad}");
         }
     }
