@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::Request;
-use http::header::{ALLOW, EXPECT, HeaderValue, RETRY_AFTER};
+use http::header::EXPECT;
 use http::request::Parts;
 use http_body::Body as _;
 use pin_project_lite::pin_project;
@@ -312,12 +312,7 @@ fn refusal((rejection, id): Refusal) -> Response {
     tracing::debug!(?rejection, "refused");
     let mut response = Answer::error(id.as_ref(), &rejection.error()).into_response();
     *response.status_mut() = rejection.status();
-    if let Some(seconds) = rejection.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    if let Some(methods) = rejection.allow() {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-    }
+    response.headers_mut().extend(rejection.header());
     response
 }
 

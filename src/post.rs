@@ -10,12 +10,13 @@ use http::{HeaderValue, Request};
 use tokio::sync::oneshot;
 use tower::{Service, ServiceExt};
 
-use crate::exchange::{Caller, Exchange, Guard, Key, Running, Unanswered};
+use crate::exchange::{Answered, Caller, Exchange, Guard, Key, Running, Unanswered};
 use crate::extract::{Context, Subject};
 use crate::foreign::{self, Head};
 use crate::inbound::headers::{Known, unwrap_session, wrap_session};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
-use crate::jsonrpc::{Kind, Message, shortened};
+use crate::jsonrpc::{Kind, Malformed, Message, shortened};
+use crate::rejection::Rejection;
 use crate::reply::{self, Settle, Settled, accepted, log_failure};
 use crate::server::Shared;
 
@@ -55,7 +56,8 @@ where
     pub(crate) fn dispatch(mut self, body: Bytes, shared: &Shared) -> Result<Dispatched, Refusal> {
         let known = Known::of(&self.parts.headers);
         let served = shared.served;
-        let Inbound { accepts, message, version } = decode(&known, &self.parts.headers, body, served)?;
+        let Inbound { accepts, message, version } = decode(&known, &self.parts.headers, body, served)
+            .inspect_err(|(rejection, _)| self.fail_question(rejection, &known, shared))?;
         let id = message.request_id().cloned();
         // A modern request has no session. What a notification cancels may have one, whatever its own headers say.
         let has_session = !(version.is_modern() && id.is_some());
@@ -101,6 +103,15 @@ where
         }
     }
 
+    /// A message that is refused may be the response that a request of this server waits for: there will be no other one.
+    fn fail_question(&self, rejection: &Rejection, known: &Known<'_>, shared: &Shared) {
+        if let Rejection::Malformed(Malformed { why, answered: Some(id), .. }) = rejection
+            && let Ok(caller) = shared.identify.caller(&self.parts, known, true)
+        {
+            shared.in_flight.questions().answer(caller, id, || Answered::Malformed(why));
+        }
+    }
+
     /// Of a notification or a response.
     fn admit(
         self,
@@ -131,7 +142,10 @@ where
 /// It is the response to something that this server asked its client: who asked has it now.
 fn answers(caller: Caller, message: &Message, shared: &Shared) -> bool {
     let Kind::Response { id, result } = message.kind() else { return false };
-    shared.in_flight.questions().answer(caller, id, || result.clone())
+    shared.in_flight.questions().answer(caller, id, || match result.clone() {
+        Ok(result) => Answered::Result(result),
+        Err(error) => Answered::Error(error),
+    })
 }
 
 /// Ends what the message cancels, before its handler hears of it: nothing that the handler does can hold that up.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::StatusCode;
+use http::header::{ACCEPT_ENCODING, ALLOW, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::json;
 
 use crate::exchange::Refused;
@@ -17,6 +18,8 @@ pub(crate) enum Rejection {
         limit: Option<usize>,
     },
     BodyUnreadable,
+    /// The body is encoded.
+    ContentEncoding,
     ContentType,
     HeaderMismatch(&'static str),
     HostNotAllowed,
@@ -30,6 +33,8 @@ pub(crate) enum Rejection {
     OriginNotAllowed,
     /// A header `Mcp-Param-…`.
     ParamHeaderMismatch(String),
+    /// The params of a request are an array with elements.
+    PositionalParams,
     Refused(Refused),
     RepeatedHeader(&'static str),
     RepeatedParam,
@@ -47,16 +52,7 @@ impl Rejection {
 
     pub(crate) fn error(&self) -> McpError {
         let (_, code, text) = self.row();
-        let message = match self {
-            Self::BodyTimeout(limit) => format!("{text} {} ms", limit.as_millis()).into(),
-            Self::BodyTooLarge { limit: Some(limit) } => format!("{text}: more than {limit} bytes").into(),
-            Self::HeaderMismatch(name) | Self::InvalidMeta(name) | Self::RepeatedHeader(name) => {
-                format!("{text} {name}").into()
-            }
-            Self::ParamHeaderMismatch(name) => format!("{text} {name}").into(),
-            _ => Cow::Borrowed(text),
-        };
-        let error = McpError::new(code, message);
+        let error = McpError::new(code, text);
         match self {
             Self::UnsupportedModernVersion { supported, requested } => {
                 error.with_data(json!({ "supported": supported, "requested": requested }))
@@ -65,75 +61,95 @@ impl Rejection {
         }
     }
 
-    /// How long to wait before the next try, in seconds, where a try may then succeed.
-    pub(crate) fn retry_after(&self) -> Option<u32> {
-        matches!(self, Self::Refused(Refused::Full | Refused::OwnerFull)).then_some(1)
+    /// The header that says what may be done instead.
+    pub(crate) fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        match self {
+            Self::ContentEncoding => Some((ACCEPT_ENCODING, HeaderValue::from_static("identity"))),
+            Self::NothingFollows => Some((ALLOW, HeaderValue::from_static("POST"))),
+            // In seconds.
+            Self::Refused(Refused::Full | Refused::OwnerFull) => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
+            _ => None,
+        }
     }
 
-    /// The methods that are allowed instead.
-    pub(crate) fn allow(&self) -> Option<&'static str> {
-        matches!(self, Self::NothingFollows).then_some("POST")
-    }
-
-    fn row(&self) -> (StatusCode, i64, &'static str) {
+    fn row(&self) -> (StatusCode, i64, Cow<'static, str>) {
         let invalid = McpError::INVALID_REQUEST;
         match self {
-            Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, invalid, "The body was not whole within"),
-            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, invalid, "The body is too large"),
-            Self::BodyUnreadable => (StatusCode::BAD_REQUEST, invalid, "The body broke off"),
-            Self::ContentType => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, invalid, "The Content-Type must be application/json")
-            }
-            Self::HeaderMismatch(_) | Self::ParamHeaderMismatch(_) => (
-                StatusCode::BAD_REQUEST,
-                McpError::HEADER_MISMATCH,
-                "Header mismatch: missing, repeated, malformed, or not what the body says:",
+            Self::BodyTimeout(limit) => (
+                StatusCode::REQUEST_TIMEOUT,
+                invalid,
+                format!("Request body not received within {} ms", limit.as_millis()).into(),
             ),
+            Self::BodyTooLarge { limit: Some(limit) } => {
+                (StatusCode::PAYLOAD_TOO_LARGE, invalid, format!("Request body is larger than {limit} bytes").into())
+            }
+            Self::BodyTooLarge { limit: None } => {
+                (StatusCode::PAYLOAD_TOO_LARGE, invalid, "Request body is too large".into())
+            }
+            Self::BodyUnreadable => (StatusCode::BAD_REQUEST, invalid, "Request body was cut short".into()),
+            Self::ContentEncoding => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                invalid,
+                "Content-Encoding must be identity: encoded request bodies are not supported".into(),
+            ),
+            Self::ContentType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, invalid, "Content-Type must be application/json".into())
+            }
+            Self::HeaderMismatch(name) => (StatusCode::BAD_REQUEST, McpError::HEADER_MISMATCH, mismatch(name)),
             Self::HostNotAllowed => (
                 StatusCode::FORBIDDEN,
                 invalid,
-                "The Host is not allowed; the server's operator can allow it with `allowed_hosts`",
+                "Host is not allowed; the server operator can allow it with `allowed_hosts`".into(),
             ),
-            Self::InvalidMeta(_) => {
-                (StatusCode::BAD_REQUEST, McpError::INVALID_PARAMS, "Invalid params: the _meta lacks")
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, McpError::INTERNAL_ERROR, "Internal error".into()),
+            Self::InvalidMeta(name) => (
+                StatusCode::BAD_REQUEST,
+                McpError::INVALID_PARAMS,
+                format!("Invalid params: `_meta` must contain {name}").into(),
+            ),
+            Self::Malformed(malformed) => (StatusCode::BAD_REQUEST, malformed.code, malformed.why.into()),
+            Self::NotAcceptable => {
+                (StatusCode::NOT_ACCEPTABLE, invalid, "Accept must allow application/json or text/event-stream".into())
             }
-            Self::Malformed(malformed) => (StatusCode::BAD_REQUEST, malformed.code, malformed.why),
-            Self::NotAcceptable => (
-                StatusCode::NOT_ACCEPTABLE,
-                invalid,
-                "The Accept header must allow application/json or text/event-stream",
-            ),
-            Self::NothingFollows => (StatusCode::METHOD_NOT_ALLOWED, invalid, "Nothing follows the event of this id"),
+            Self::NothingFollows => {
+                (StatusCode::METHOD_NOT_ALLOWED, invalid, "The event stream of this Last-Event-ID has ended".into())
+            }
             Self::OriginNotAllowed => (
                 StatusCode::FORBIDDEN,
                 invalid,
-                "The Origin is not allowed; the server's operator can allow it with `allowed_origins`",
+                "Origin is not allowed; the server operator can allow it with `allowed_origins`".into(),
             ),
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, McpError::INTERNAL_ERROR, "Internal error"),
+            Self::ParamHeaderMismatch(name) => (StatusCode::BAD_REQUEST, McpError::HEADER_MISMATCH, mismatch(name)),
+            Self::PositionalParams => (StatusCode::OK, McpError::INVALID_PARAMS, "params must be an object".into()),
             Self::Refused(Refused::Duplicate) => {
-                (StatusCode::BAD_REQUEST, invalid, "A request with this id is in progress")
+                (StatusCode::BAD_REQUEST, invalid, "A request with this id is already in progress".into())
             }
             Self::Refused(Refused::Full) => {
-                (StatusCode::SERVICE_UNAVAILABLE, McpError::INTERNAL_ERROR, "Too many requests are in progress")
+                (StatusCode::SERVICE_UNAVAILABLE, McpError::INTERNAL_ERROR, "Too many concurrent requests".into())
             }
             Self::Refused(Refused::OwnerFull) => {
-                (StatusCode::TOO_MANY_REQUESTS, invalid, "Too many requests of yours are in progress")
+                (StatusCode::TOO_MANY_REQUESTS, invalid, "Too many concurrent requests for this principal".into())
             }
             Self::Refused(Refused::ShuttingDown) => {
-                (StatusCode::SERVICE_UNAVAILABLE, McpError::INTERNAL_ERROR, "The server is shutting down")
+                (StatusCode::SERVICE_UNAVAILABLE, McpError::INTERNAL_ERROR, "Server is shutting down".into())
             }
-            Self::RepeatedHeader(_) => (StatusCode::BAD_REQUEST, invalid, "A header is repeated:"),
+            Self::RepeatedHeader(name) => {
+                (StatusCode::BAD_REQUEST, invalid, format!("Header {name} must not be repeated").into())
+            }
             Self::RepeatedParam => {
-                (StatusCode::BAD_REQUEST, invalid, "Invalid Request: a repeated or unreadable key in the params")
+                (StatusCode::BAD_REQUEST, invalid, "Invalid Request: repeated member in params".into())
             }
             Self::UnsupportedModernVersion { .. } => {
-                (StatusCode::BAD_REQUEST, McpError::UNSUPPORTED_VERSION, "Unsupported protocol version")
+                (StatusCode::BAD_REQUEST, McpError::UNSUPPORTED_VERSION, "Unsupported protocol version".into())
             }
-            Self::UnsupportedVersion => {
-                (StatusCode::BAD_REQUEST, invalid, "The MCP-Protocol-Version is not one that is served here")
-            }
+            Self::UnsupportedVersion => (StatusCode::BAD_REQUEST, invalid, "Unsupported MCP-Protocol-Version".into()),
         }
     }
+}
+
+/// 2026-07-28, *Server Validation*.
+fn mismatch(name: &str) -> Cow<'static, str> {
+    format!("Header mismatch: {name} is missing, repeated, malformed, or differs from the request body").into()
 }
 
 impl From<Malformed> for Rejection {
@@ -156,15 +172,19 @@ mod tests {
     fn limits_are_named() {
         assert_eq!(
             Rejection::BodyTooLarge { limit: Some(65_536) }.error().message(),
-            "The body is too large: more than 65536 bytes"
+            "Request body is larger than 65536 bytes"
         );
         let late = Rejection::BodyTimeout(Duration::from_secs(30));
-        assert_eq!((late.status().as_u16(), late.error().message()), (408, "The body was not whole within 30000 ms"));
+        assert_eq!(
+            (late.status().as_u16(), late.error().message()),
+            (408, "Request body not received within 30000 ms")
+        );
     }
 
     #[test]
     fn only_refusals_that_pass_say_when_to_try_again() {
-        assert_eq!(Rejection::Refused(Refused::Full).retry_after(), Some(1));
-        assert_eq!(Rejection::Refused(Refused::Duplicate).retry_after(), None);
+        let header = |rejection: Rejection| rejection.header().map(|(name, _)| name);
+        assert_eq!(header(Rejection::Refused(Refused::Full)), Some(RETRY_AFTER));
+        assert_eq!(header(Rejection::Refused(Refused::Duplicate)), None);
     }
 }

@@ -303,16 +303,72 @@ async fn an_id_is_answered_as_it_was_asked_and_no_other() {
     events.ends_with_result("1", &yes()).await;
 }
 
+/// The members of a posted response beside its id, and what the handler that asked is told.
+#[tokio::test]
+async fn a_response_is_read_however_absent_members_are_written() {
+    let error = || Err(ClientError::Answered(McpError::new(1, "no")));
+    let answers: [(&str, Result<Value, ClientError>); 9] = [
+        (r#""jsonrpc":"2.0","result":7,"error":null"#, Ok(json!(7))),
+        (r#""jsonrpc":"2.0","result":7,"error":null,"method":null,"params":null"#, Ok(json!(7))),
+        (r#""jsonrpc":"2.0","method":null,"result":7"#, Ok(json!(7))),
+        (r#""jsonrpc":"2.0","result":null"#, Ok(json!(null))),
+        (r#""jsonrpc":"2.0","result":null,"error":null"#, Ok(json!(null))),
+        (r#""jsonrpc":"2\u002e0","re\u0073ult":7"#, Ok(json!(7))),
+        (r#""jsonrpc":"2.0","error":{"code":1,"message":"no"}"#, error()),
+        (r#""jsonrpc":"2.0","result":null,"error":{"code":1,"message":"no"}"#, error()),
+        (r#""jsonrpc":"2.0","result":null,"error":{"code":1,"message":"no","data":null},"method":null"#, error()),
+    ];
+    for (members, expected) in answers {
+        let (site, mut said) = site();
+        let (_events, id) = asked(&site, &asks("1")).await;
+        site.ask(&post(format!(r#"{{"id":{id},{members}}}"#))).await.accepted();
+        assert_eq!(said.recv().await.unwrap(), expected, "{members}");
+        assert!(site.probe.heard().is_empty(), "{members}");
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_response_ends_the_question_at_once() {
+    let deep = format!(r#""jsonrpc":"2.0","result":{}{}"#, "[".repeat(200), "]".repeat(200));
+    for (members, code) in [
+        (r#""jsonrpc":"2.0""#, -32600),
+        (r#""jsonrpc":"2.0","error":null"#, -32600),
+        (r#""jsonrpc":"2.0","result":1,"error":{"code":1}"#, -32600),
+        (r#""jsonrpc":"2.0","result":1,"result":2"#, -32600),
+        (r#""jsonrpc":"2.0","error":"x""#, -32600),
+        (r#""jsonrpc":"2.0","error":[1]"#, -32600),
+        (r#""jsonrpc":"2.0","result":1,"method":"x""#, -32600),
+        (r#""jsonrpc":"1.0","result":1"#, -32600),
+        (r#""result":1"#, -32600),
+        (deep.as_str(), -32700),
+    ] {
+        let (site, mut said) = site();
+        let (events, id) = asked(&site, &asks("1")).await;
+        let answer = site.ask(&post(format!(r#"{{"id":{id},{members}}}"#))).await;
+        assert_eq!((answer.status, answer.text().contains(&code.to_string())), (400, true), "{members}");
+        assert!(matches!(said.recv().await.unwrap(), Err(ClientError::Invalid(_))), "{members}");
+        events.ends_with_error(INTERNAL_ERROR, "1").await;
+        assert!(site.probe.heard().is_empty(), "{members}");
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_response_of_another_caller_ends_nothing() {
+    let (site, _said) = site();
+    let (events, id) = asked(&site, &asks("1").and("authorization", "a")).await;
+    let malformed = post(format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#));
+    site.ask(&malformed.clone().and("authorization", "b")).await.error(400, -32600, id.as_str());
+    site.ask(&malformed).await.error(400, -32600, id.as_str());
+    site.ask(&responds(&id, &yes()).and("authorization", "a")).await.accepted();
+    events.ends_with_result("1", &yes()).await;
+}
+
 #[tokio::test]
 async fn what_is_no_response_answers_nothing() {
     let (site, _said) = site();
     let (events, id) = asked(&site, &asks("1")).await;
     for refused in [
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"error":{{"code":1}}}}"#),
         format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":1}}"#),
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"result":2}}"#),
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":"x"}}"#),
-        format!(r#"{{"id":{id},"result":1}}"#),
         format!(r#"[{{"jsonrpc":"2.0","id":{id},"result":1}}]"#),
     ] {
         site.ask(&post(refused)).await.error(400, -32600, None);

@@ -74,6 +74,31 @@ async fn an_id_is_what_its_escapes_spell() {
 }
 
 #[tokio::test]
+async fn a_cancel_names_its_request_and_does_not_point_at_it() {
+    let live = Live::new().await;
+    let parked = live.park(&post(held("5")));
+    live.parked(1).await;
+    for params in [
+        r#"[5,"r"]"#,
+        "[5]",
+        r#"[{"requestId":5}]"#,
+        "[]",
+        r#"{"requestId":[5]}"#,
+        r#"{"requestId":{"requestId":5}}"#,
+        r#"{"requestId":5,"requestId":5}"#,
+        r#"{"requestid":5}"#,
+    ] {
+        let body = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
+        live.post(&post(body.as_str())).await.accepted();
+        assert_eq!((live.server.parked(), live.probe.heard().last()), (1, Some(&body)), "{params}");
+    }
+    // A key that no reader can spell is one that no reader looks for.
+    let odd = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"\ud800":[1],"requestId":5}}"#;
+    live.post(&post(odd)).await.accepted();
+    parked.answer().await.error(200, CANCELLED, "5");
+}
+
+#[tokio::test]
 async fn neighbouring_ids_are_left_alone() {
     let live = Live::new().await;
     for (ended, spared) in [(r#""7""#, "7"), ("9007199254740993", "9007199254740992"), ("0", r#""""#), ("-1", "1")] {

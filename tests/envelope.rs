@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::json;
 
-use support::{Answer, INVALID_REQUEST, Live, PARSE_ERROR, Site, call, post};
+use support::{Answer, INVALID_PARAMS, INVALID_REQUEST, Live, PARSE_ERROR, Site, call, post};
 
 /// Posts a body that is to be refused. Nothing of it may reach the handler.
 async fn refused(site: &Site, body: impl Into<Vec<u8>>) -> Answer {
@@ -136,12 +136,28 @@ async fn what_json_leaves_open_is_let_in() {
         " \t\r\n{ \"method\" : \"ping\" ,\n \"id\":1,\"jsonrpc\":\"2.0\" }\r\n ",
         r#"{"jsonrpc":"2\u002e0","id":1,"method":"pi\u006eg"}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null,"result":null,"error":null}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{},"extension":{"a":1}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":""}"#,
     ] {
         site.ask(&post(body)).await.result("1");
     }
+}
+
+#[tokio::test]
+async fn the_params_of_a_request_are_an_object() {
+    let site = Site::new();
+    for method in ["ping", "initialize", "tools/call", "completion/complete", "x"] {
+        for params in ["[1]", "[[]]", "[{}]", "[null]", r#"["a","b"]"#, r#"[{"name":"echo"}]"#] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{params}}}"#);
+            let error = refused(&site, body).await.error(200, INVALID_PARAMS, r#""a""#);
+            assert_eq!(error.message, "params must be an object");
+        }
+    }
+    // A notification has no answer, and its handler hears of it.
+    site.ask(&post(r#"{"jsonrpc":"2.0","method":"notifications/x","params":[1]}"#)).await.accepted();
+    assert_eq!(site.probe.heard().len(), 1);
 }
 
 #[tokio::test]

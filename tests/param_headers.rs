@@ -83,7 +83,7 @@ async fn agrees(arguments: &str, headers: &[(&str, &str)]) {
 async fn mismatches(arguments: &str, headers: &[(&str, &str)], named: &str) {
     let answer = asks(arguments, headers).await;
     let error = answer.error(400, HEADER_MISMATCH, "1");
-    assert!(error.message.ends_with(named), "{arguments} {headers:?}: {}", error.message);
+    assert!(error.message.contains(&format!("{named} is")), "{arguments} {headers:?}: {}", error.message);
 }
 
 #[tokio::test]
@@ -272,7 +272,9 @@ async fn an_array_hides_no_argument_from_its_header() {
     for headers in [&[][..], &[("zone", "b")], &[("zone", "a")]] {
         mismatches(r#"{"place":["a"]}"#, headers, "Mcp-Param-Zone").await;
     }
-    mismatches(r#"{"place":[]}"#, &[], "Mcp-Param-Zone").await;
+    // An empty one is an empty object, as some languages write it.
+    agrees(r#"{"region":"eu","place":[]}"#, &[("region", "eu")]).await;
+    mismatches(r#"{"place":[]}"#, &[("zone", "a")], "Mcp-Param-Zone").await;
 }
 
 #[tokio::test]

@@ -176,7 +176,7 @@ async fn text_that_spells_nothing_is_refused() {
         for (params, legacy) in [
             (r#""name":"\ud800""#, INVALID_PARAMS),
             (r#""n\ud800ame":"echo""#, INVALID_PARAMS),
-            (r#""name":"echo","arguments":{"\ud800":1},"\ud800":1"#, INVALID_PARAMS),
+            (r#""name":"echo","arguments":["\ud800"],"\ud800":1"#, INVALID_PARAMS),
         ] {
             let answer = site.ask(&call_of(era, params)).await;
             is_well_made(&answer, params);
@@ -184,6 +184,9 @@ async fn text_that_spells_nothing_is_refused() {
             let code = whole["error"]["code"].as_i64().unwrap();
             assert!([legacy, INVALID_REQUEST, HEADER_MISMATCH].contains(&code), "{params}: {code}");
         }
+        // A key that no reader can spell is one that no reader looks for.
+        let unknown = call_of(era, r#""name":"echo","\ud800":1,"arguments":{"x":"y"}"#).and("mcp-name", "echo");
+        assert_eq!(site.ask(&unknown).await.result("1").get("isError"), None);
     }
 }
 

@@ -39,14 +39,13 @@ async fn list() -> Reply<Value> {
 #[derive(Deserialize)]
 struct Get {
     name: String,
-    #[serde(default)]
-    arguments: HashMap<String, String>,
+    arguments: Option<HashMap<String, String>>,
 }
 
 async fn get(client: Client, Params(Get { name, arguments }): Params<Get>) -> axum::response::Result<Reply<Value>> {
     let argument = |name: &str| {
-        let value = arguments.get(name).map(String::as_str);
-        value.ok_or_else(|| McpError::invalid_params(format!("The argument {name:?} is missing")))
+        let value = arguments.as_ref().and_then(|arguments| arguments.get(name)).map(String::as_str);
+        value.ok_or_else(|| McpError::invalid_params(format!("argument {name:?} is required")))
     };
     let said = match name.as_str() {
         "test_simple_prompt" => vec![content::text("Say something simple.")],

@@ -62,7 +62,7 @@ async fn twice(responses: InputResponses) -> Response {
 fn sealed(seal: &Seal, responses: &InputResponses) -> Response {
     match responses.state().map(|state| seal.open(state)) {
         None => elicit("name").state(seal.close("asked")).into_response(),
-        Some(None) => McpError::invalid_params("The requestState is not one of this server").into_response(),
+        Some(None) => McpError::invalid_params("requestState was not issued by this server").into_response(),
         Some(Some(_)) => done(),
     }
 }

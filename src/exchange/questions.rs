@@ -20,8 +20,16 @@ struct Waiting {
     answer: oneshot::Sender<Answered>,
 }
 
-/// The result of a response, or its error, as JSON.
-pub(crate) type Answered = Result<ByteString, ByteString>;
+/// What a client has posted in response.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Answered {
+    /// The error, as JSON.
+    Error(ByteString),
+    /// A response that cannot be read, and why.
+    Malformed(&'static str),
+    /// The result, as JSON.
+    Result(ByteString),
+}
 
 /// A request to a client that waits for its response, until it is dropped.
 #[derive(Debug)]
@@ -83,7 +91,7 @@ mod tests {
     use crate::exchange::{Callers, Owner};
 
     fn answer(questions: &Questions, caller: Caller, id: &RequestId) -> bool {
-        questions.answer(caller, id, || Ok("{}".into()))
+        questions.answer(caller, id, || Answered::Result("{}".into()))
     }
 
     #[tokio::test]
@@ -95,7 +103,7 @@ mod tests {
         assert!(!answer(&questions, other, &id) && !answer(&questions, callers.caller(None, None), &id));
         assert!(!answer(&questions, one, &"x".into()) && !answer(&questions, one, &1.into()));
         assert!(answer(&questions, one, &id) && !answer(&questions, one, &id));
-        assert_eq!(question.answered().await, Ok("{}".into()));
+        assert_eq!(question.answered().await, Answered::Result("{}".into()));
     }
 
     #[test]

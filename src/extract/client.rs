@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
 use crate::exchange::{Answered, Outcome, Question};
-use crate::jsonrpc::{McpError, RequestId, one_line};
+use crate::jsonrpc::{McpError, RequestId, one_line, read};
 use crate::reply::InputRequired;
 
 /// People answer, so it takes a while.
@@ -176,8 +176,9 @@ impl Client {
         let message = serde_json::to_vec(&message).map(one_line).map_err(invalid)?;
         let mut asked = Asked { exchange, question, is_answered: false };
         match timeout(self.timeout, asked.answer(message)).await.map_err(|_| ClientError::TimedOut)?? {
-            Ok(result) => serde_json::from_str(&result).map_err(invalid),
-            Err(error) => Err(ClientError::answered(&error)),
+            Answered::Result(result) => read(&result).map_err(|why| ClientError::Invalid(why.to_string())),
+            Answered::Error(error) => Err(ClientError::answered(&error)),
+            Answered::Malformed(why) => Err(ClientError::Invalid(why.to_owned())),
         }
     }
 }
@@ -263,12 +264,12 @@ impl ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered(error) => write!(f, "the client answered with an error: {error}"),
-            Self::Ended(outcome) => write!(f, "the request that it was asked for has ended: {outcome:?}"),
-            Self::Gone => f.write_str("the client has left"),
-            Self::InputRequired(_) => f.write_str("the client is to send its request again, with what it is asked for"),
-            Self::Invalid(why) => write!(f, "no valid question or result: {why}"),
-            Self::TimedOut => f.write_str("the client has not answered in time"),
+            Self::Answered(error) => write!(f, "the client returned an error: {error}"),
+            Self::Ended(outcome) => write!(f, "the request has ended: {outcome:?}"),
+            Self::Gone => f.write_str("the client disconnected"),
+            Self::InputRequired(_) => f.write_str("the client must send the request again with the requested input"),
+            Self::Invalid(why) => write!(f, "invalid request to the client, or invalid response from it: {why}"),
+            Self::TimedOut => f.write_str("the client did not respond in time"),
             Self::Undeclared(capability) => write!(f, "the client has not declared the capability {capability}"),
             Self::Unsupported => f.write_str("the client cannot be asked during this request"),
         }
@@ -334,5 +335,5 @@ fn earlier(state: &str) -> Map<String, Value> {
         given: Map<String, Value>,
     }
 
-    serde_json::from_str(state).map(|State { given }| given).unwrap_or_default()
+    read(state).map(|State { given }| given).unwrap_or_default()
 }

@@ -69,12 +69,12 @@ impl McpMessage {
         matches!(self.0.message().kind(), Kind::Response { .. })
     }
 
-    /// Reads the params of a request or a notification. Absent ones are read as `{}`, or as `null` where that suits the
-    /// type better.
+    /// Reads the params of a request or a notification. Absent ones and an empty array are read as `{}`, or as `null` where
+    /// that suits the type better. Structs and maps are read from objects only.
     ///
     /// # Errors
     ///
-    /// -32602, if they are not a `P`.
+    /// -32602, if they are not a `P`, or an array with elements.
     pub fn params<'a, P: Deserialize<'a>>(&'a self) -> Result<P, McpError> {
         self.0.message().params_as()
     }

@@ -5,9 +5,11 @@ use serde::de::DeserializeOwned;
 use super::context::Context;
 use super::rejection::ExtractRejection;
 
-/// The params of the message, as a type of yours. What is no `P` is answered with the error -32602.
+/// The params of the message, as a type of yours. Params that are not a `P` are answered with the error -32602.
 ///
-/// Absent params are read as `{}`, or as `null` where that suits the type better.
+/// MCP's params are an object. Absent ones, and the empty array that some languages write for an empty object, are read as
+/// `{}`, or as `null` where that suits the type better. The same holds for the structs and maps within them, which are never
+/// read from an array with elements.
 ///
 /// ```
 /// use mcp_layer::{Params, Reply};

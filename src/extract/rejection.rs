@@ -37,11 +37,9 @@ impl fmt::Display for ExtractRejection {
             Self::MissingLayer => {
                 f.write_str("no MCP message in this request: is McpLayer on this route, and is it a POST?")
             }
-            Self::NoRequest => f.write_str("this message is no request, and has no answer"),
+            Self::NoRequest => f.write_str("only a request has a response"),
             Self::NotInVersion(version) => write!(f, "MCP {version} has no such method"),
-            Self::NoStream => {
-                f.write_str("this method is answered by an event stream: the Accept header must allow it")
-            }
+            Self::NoStream => f.write_str("Accept must allow text/event-stream for this method"),
             Self::Arguments { error, .. } | Self::Params(error) => error.fmt(f),
         }
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::headers::{Field, decoded};
-use crate::jsonrpc::{Kind, Message, shortened, string};
+use crate::jsonrpc::{Kind, Message, object, read, shortened, string};
 use crate::protocol::{ProtocolVersion, Served};
 use crate::rejection::Rejection;
 
@@ -153,11 +153,11 @@ impl<'a> Params<'a> {
         }
 
         let text = |raw: Option<&'a RawValue>| raw.and_then(|raw| string(raw.get()));
-        let outer: Outer<'_> = object(params)?;
-        let meta: Meta<'_> = outer.meta.map_or(Ok(Meta::default()), |meta| object(meta.get()))?;
+        let outer: Outer<'_> = members(params)?;
+        let meta: Meta<'_> = outer.meta.map_or(Ok(Meta::default()), |meta| members(meta.get()))?;
         Ok(Self {
             version: text(meta.version),
-            has_capabilities: meta.capabilities.is_some_and(|raw| raw.get().starts_with('{')),
+            has_capabilities: meta.capabilities.is_some_and(|raw| object(raw.get()).is_some()),
             name: text(outer.name),
             uri: text(outer.uri),
         })
@@ -170,12 +170,9 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Members of an object. It is known to be JSON, so all that can go wrong is that a key stands twice, or spells nothing.
-fn object<'a, T: Default + Deserialize<'a>>(json: &'a str) -> Result<T, Rejection> {
-    if !json.starts_with('{') {
-        return Ok(T::default());
-    }
-    serde_json::from_str(json).map_err(|_| Rejection::RepeatedParam)
+/// Members of an object. It is known to be JSON, so all that can go wrong is that a key is repeated.
+fn members<'a, T: Default + Deserialize<'a>>(json: &'a str) -> Result<T, Rejection> {
+    object(json).map_or(Ok(T::default()), |object| read(object).map_err(|_| Rejection::RepeatedParam))
 }
 
 #[cfg(test)]

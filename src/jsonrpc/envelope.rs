@@ -5,6 +5,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::request_id::RequestId;
+
 /// So many members of other names are looked at.
 const MOST_OTHERS: usize = 64;
 
@@ -37,6 +39,11 @@ impl<'a> Envelope<'a> {
             serde_json::from_str::<IgnoredAny>(text)?;
         }
         Err(error)
+    }
+
+    /// The id, if it is one, and no other reader could take another one.
+    pub(crate) fn readable_id(&self) -> Option<RequestId> {
+        RequestId::from_json(self.id.filter(|_| !self.repeated_id)?.get())
     }
 
     /// `"jsonrpc": "2.0"`, however it is escaped.

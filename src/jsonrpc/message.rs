@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::envelope::{Envelope, string};
 use super::error::McpError;
+use super::read::{object, read_object};
 use super::request_id::RequestId;
 
 /// Arrays and objects within each other, at most: what `serde_json` itself reads.
@@ -21,26 +22,40 @@ pub(crate) struct Message {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    Notification { method: ByteString, params: Option<ByteString> },
-    Request { id: RequestId, method: ByteString, params: Option<ByteString> },
-    Response { id: RequestId, result: Result<ByteString, ByteString> },
+    /// The params are an object, or an array with elements.
+    Notification {
+        method: ByteString,
+        params: Option<ByteString>,
+    },
+    Request {
+        id: RequestId,
+        method: ByteString,
+        params: Option<ByteString>,
+    },
+    Response {
+        id: RequestId,
+        result: Result<ByteString, ByteString>,
+    },
 }
 
-/// Why bytes are no message, and the id of the request that they seem to be.
+/// Why bytes are not a message.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Malformed {
     pub(crate) code: i64,
     pub(crate) why: &'static str,
+    /// The id of the request that they seem to be.
     pub(crate) id: Option<RequestId>,
+    /// The id that they have, whatever they seem to be: they may be the response that a request of the server waits for.
+    pub(crate) answered: Option<RequestId>,
 }
 
 impl Malformed {
     fn unreadable(why: &'static str) -> Self {
-        Self { code: McpError::PARSE_ERROR, why, id: None }
+        Self { code: McpError::PARSE_ERROR, why, id: None, answered: None }
     }
 
-    fn invalid(why: &'static str, id: Option<RequestId>) -> Self {
-        Self { code: McpError::INVALID_REQUEST, why, id }
+    fn invalid(why: &'static str) -> Self {
+        Self { code: McpError::INVALID_REQUEST, ..Self::unreadable(why) }
     }
 }
 
@@ -48,15 +63,18 @@ impl Message {
     /// Reads the body of a POST: once for UTF-8 and depth, which raw values skip, and once as an envelope.
     pub(crate) fn decode(body: Bytes) -> Result<Self, Malformed> {
         if !is_shallow(&body) {
-            return Err(Malformed::unreadable("Parse error: nested deeper than 128"));
+            let answered = answered(&body);
+            return Err(Malformed { answered, ..Malformed::unreadable("Parse error: nested deeper than 128") });
         }
-        let Ok(text) = ByteString::try_from(body) else {
-            return Err(Malformed::unreadable("Parse error: not UTF-8"));
-        };
+        let again = (!body.is_ascii()).then(|| body.clone());
+        let text = ByteString::try_from(body).map_err(|_| {
+            let answered = again.as_deref().and_then(answered);
+            Malformed { answered, ..Malformed::unreadable("Parse error: not UTF-8") }
+        })?;
         let envelope = Envelope::parse(&text).map_err(|error| match error.is_data() {
-            true if is_array(&text) => Malformed::invalid("Invalid Request: batches are not supported", None),
-            true => Malformed::invalid("Invalid Request: not a JSON-RPC message", None),
-            false => Malformed::unreadable("Parse error: not JSON"),
+            true if is_array(&text) => Malformed::invalid("Invalid Request: batches are not supported"),
+            true => Malformed::invalid("Invalid Request: not a JSON-RPC message"),
+            false => Malformed::unreadable("Parse error: invalid JSON"),
         })?;
         let kind = classify(&envelope, &text)?;
         Ok(Self { text, kind })
@@ -95,50 +113,56 @@ impl Message {
         }
     }
 
-    /// The params as a type of the caller's; absent ones are read as `{}`, then as `null`.
+    /// The params as a type of the caller's; absent and empty ones are read as `{}`, then as `null`.
     pub(crate) fn params_as<'a, P: Deserialize<'a>>(&'a self) -> Result<P, McpError> {
-        match self.params() {
-            Some(params) => serde_json::from_str(params),
-            None => serde_json::from_str("{}").or_else(|error| serde_json::from_str("null").map_err(|_| error)),
-        }
-        .map_err(|error| McpError::invalid_params(format!("Invalid params: {error}")))
+        let params = object(self.params().unwrap_or("{}"));
+        let params = params.ok_or_else(|| McpError::invalid_params("params must be an object"))?;
+        read_object(params).map_err(|why| McpError::invalid_params(format!("Invalid params: {why}")))
     }
 }
 
 /// JSON-RPC 2.0, sections 4 (requests, notifications) and 5 (responses).
 fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malformed> {
     let id = envelope.id.map(|raw| RequestId::from_json(raw.get()));
+    // Many libraries write absent members as null. A result may be null, but not beside a method or an error.
+    let is_present = |raw: &&RawValue| raw.get() != "null";
+    let [method, params, error] =
+        [envelope.method, envelope.params, envelope.error].map(|member| member.filter(is_present));
+    let is_result = |raw: &&RawValue| (method.is_none() && error.is_none()) || is_present(raw);
+    let result = envelope.result.filter(is_result);
     // A response's id is one that the server chose: in an error it would name another request of this client's.
-    let responds = envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some());
-    let echo = if envelope.repeated_id || responds { None } else { id.clone().flatten() };
-    let invalid = |why| Malformed::invalid(why, echo.clone());
+    let responds = method.is_none() && (envelope.result.is_some() || envelope.error.is_some());
+    let invalid = |why| {
+        let answered = envelope.readable_id();
+        Malformed { id: answered.clone().filter(|_| !responds), answered, ..Malformed::invalid(why) }
+    };
     let kept = |raw: &RawValue| text.slice_ref(raw.get());
 
     if envelope.repeated {
-        return Err(invalid("Invalid Request: a repeated key"));
+        return Err(invalid("Invalid Request: repeated member"));
     }
     if envelope.crowded {
         return Err(invalid("Invalid Request: too many members"));
     }
     if !envelope.is_version_2() {
-        return Err(invalid("Invalid Request: jsonrpc is not \"2.0\""));
+        return Err(invalid("Invalid Request: jsonrpc must be \"2.0\""));
     }
     if id == Some(None) {
-        return Err(invalid("Invalid Request: the id is neither a string nor an integer of 64 bits"));
+        return Err(invalid("Invalid Request: id must be a string or a 64-bit integer"));
     }
-    match (id.flatten(), envelope.method, envelope.result, envelope.error) {
+    match (id.flatten(), method, result, error) {
         (id, Some(method), None, None) => {
             let Some(method) = string(method.get()) else {
-                return Err(invalid("Invalid Request: the method is not a string"));
+                return Err(invalid("Invalid Request: method must be a string"));
             };
             let method = match method {
                 Cow::Borrowed(plain) => text.slice_ref(plain),
                 Cow::Owned(escaped) => escaped.into(),
             };
-            let params = match envelope.params {
-                Some(raw) if raw.get() == "null" => None,
-                Some(raw) if raw.get().starts_with(['{', '[']) => Some(kept(raw)),
-                Some(_) => return Err(invalid("Invalid Request: the params are not an object")),
+            let params = match params.map(RawValue::get) {
+                Some(raw) if object(raw).is_some_and(|object| object != raw) => Some(ByteString::from_static("{}")),
+                Some(raw) if raw.starts_with(['{', '[']) => Some(text.slice_ref(raw)),
+                Some(_) => return Err(invalid("Invalid Request: params must be an object")),
                 None => None,
             };
             Ok(match id {
@@ -152,6 +176,12 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
         }
         _ => Err(invalid("Invalid Request: neither a request, a notification nor a response")),
     }
+}
+
+/// The id in a body that cannot be read as a message.
+fn answered(body: &[u8]) -> Option<RequestId> {
+    let text = String::from_utf8_lossy(body);
+    Envelope::parse(&text).ok()?.readable_id()
 }
 
 fn is_array(text: &str) -> bool {
@@ -227,6 +257,70 @@ mod tests {
     }
 
     #[test]
+    fn null_members_are_absent() {
+        for (text, result) in [
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#, Ok("{}")),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null,"method":null,"params":null}"#, Ok("{}")),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1},"method":null}"#, Err(r#"{"code":1}"#)),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, Ok("null")),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null,"error":null}"#, Ok("null")),
+        ] {
+            let message = decode(text).unwrap();
+            let Kind::Response { result: read, .. } = message.kind() else { panic!("{text}") };
+            assert_eq!(read.as_deref().map_err(AsRef::as_ref), result, "{text}");
+        }
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null,"result":null,"error":null}"#,
+            r#"{"jsonrpc":"2.0","method":"ping","result":null}"#,
+        ] {
+            assert_eq!(
+                (decode(text).unwrap().method(), decode(text).unwrap().params()),
+                (Some("ping"), None),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_malformed_response_is_matched_by_its_id_and_the_id_is_not_echoed() {
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":"q","result":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        for text in [
+            r#"{"jsonrpc":"2.0","id":"q","result":{},"error":{"code":1}}"#,
+            r#"{"jsonrpc":"2.0","id":"q","error":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":"q","error":[1]}"#,
+            r#"{"jsonrpc":"2.0","id":"q","error":null}"#,
+            r#"{"jsonrpc":"1.0","id":"q","result":{}}"#,
+            r#"{"id":"q","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"q","result":{},"result":{}}"#,
+            &deep,
+        ] {
+            let refused = decode(text).unwrap_err();
+            assert_eq!((refused.answered, refused.id), (Some("q".into()), None), "{text}");
+        }
+        let no_utf_8 = Message::decode(Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":\"\xff\"}"));
+        assert_eq!(no_utf_8.unwrap_err().answered, Some("q".into()));
+        for text in
+            [r#"{"jsonrpc":"2.0","id":"q","id":"q","result":{}}"#, r#"{"jsonrpc":"2.0","result":{}}"#, "[]", "{"]
+        {
+            assert_eq!(decode(text).unwrap_err().answered, None, "{text}");
+        }
+    }
+
+    #[test]
+    fn params_are_an_object() {
+        let of =
+            |params: &str| decode(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{params}}}"#)).unwrap();
+        for (params, read) in [("{}", "{}"), ("[]", "{}"), ("[ \n]", "{}"), (r#"{"a":[]}"#, r#"{"a":[]}"#)] {
+            assert_eq!(of(params).params(), Some(read), "{params}");
+        }
+        for params in ["[1]", "[[]]", "[null]", "[{}]"] {
+            let error = of(params).params_as::<Vec<serde_json::Value>>().unwrap_err();
+            assert_eq!((error.code(), error.message()), (-32602, "params must be an object"), "{params}");
+        }
+        of("[]").params_as::<()>().unwrap();
+    }
+
+    #[test]
     fn what_is_no_message_is_refused_with_the_id_where_it_could_be_read() {
         for (text, code, id) in [
             ("", -32700, None),
@@ -252,6 +346,10 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":7}"#, -32600, Some(1)),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, -32600, Some(1)),
             (r#"{"jsonrpc":"2.0","id":1}"#, -32600, Some(1)),
+            (r#"{"jsonrpc":"2.0","id":1,"method":null}"#, -32600, Some(1)),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping","params":null}"#, -32600, None),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","error":{}}"#, -32600, Some(1)),
+            (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#, -32600, None),
             (r#"{"jsonrpc":"2.0","result":{}}"#, -32600, None),

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::inbound::headers::{Field, decoded};
-use crate::jsonrpc::string;
+use crate::jsonrpc::{object, string};
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -112,6 +112,7 @@ fn add(
 /// The JSON at this place. An error where a key on the way stands twice.
 fn value_at<'a>(mut json: &'a str, path: &[String]) -> serde_json::Result<Option<&'a str>> {
     for key in path {
+        json = object(json).unwrap_or(json);
         match json.as_bytes().first() {
             Some(b'{') => {}
             // Many types can be read from an array too, and have the value then.
@@ -311,6 +312,7 @@ mod tests {
         }
         assert!(!agrees(&[], r#"{"p":"x"}"#) && !agrees(&[b"x", b"x"], r#"{"p":"x"}"#));
         assert!(!agrees(&[b"x"], r#"{"p":"x","p":"x"}"#), "what reads them next may take the other one");
+        assert!(agrees(&[], "[]") && !agrees(&[b"x"], "[]"), "an empty object, as some write it");
         assert!(!agrees(&[], r#"["x"]"#) && !agrees(&[b"x"], r#"["x"]"#), "what reads them next may find it there");
     }
 }

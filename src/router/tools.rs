@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::endpoint::Endpoint;
 use super::tool::Tool;
-use crate::jsonrpc::{McpError, Message, shortened};
+use crate::jsonrpc::{McpError, Message, object, shortened};
 use crate::protocol::ProtocolVersion;
 
 /// The tools of a router, in the order in which they were added.
@@ -63,17 +63,12 @@ impl<S> Tools<S> {
             arguments: Option<&'a RawValue>,
         }
 
-        if call.params().is_some_and(|params| !params.starts_with('{')) {
-            return Err(McpError::invalid_params("Invalid params: they are no object"));
-        }
         let Call { name, arguments } = call.params_as()?;
         let tool = self.by_name.get(&*name).map(|index| &self.tools[*index]);
         let tool = tool.ok_or_else(|| McpError::invalid_params(format!("Unknown tool: {}", shortened(&name, 128))))?;
-        let arguments = arguments.map_or("{}", RawValue::get);
         // Not every tool looks at them.
-        if !arguments.starts_with('{') {
-            return Err(McpError::invalid_params("Invalid params: `arguments` is not one object"));
-        }
+        let arguments = object(arguments.map_or("{}", RawValue::get));
+        let arguments = arguments.ok_or_else(|| McpError::invalid_params("arguments must be an object"))?;
         if version.is_modern() {
             tool.check_headers(headers, arguments)?;
         }

@@ -77,6 +77,11 @@ impl Post {
         self
     }
 
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
     pub(crate) fn to(mut self, target: &str) -> Self {
         target.clone_into(&mut self.target);
         self
