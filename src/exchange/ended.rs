@@ -10,6 +10,9 @@ use crate::jsonrpc::RequestId;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 const MOST_A_CALLER: usize = 64;
 const MOST_CALLERS: usize = 256;
+/// The ids that are kept are short (`Key::may_be_remembered`), so a longer spelling is taken for another id, in bytes. Every
+/// character of a string may be escaped by six.
+const LONGEST_SPELLING: usize = 2 * 1024;
 
 /// In the order in which they ended.
 type Ids = VecDeque<Kept>;
@@ -78,7 +81,10 @@ impl EndedEarly {
         is_parked: impl FnOnce(&Key) -> bool,
         now: Instant,
     ) -> bool {
-        let Some(json) = Some(()).filter(|()| !self.is_empty()).and_then(|()| id()) else { return false };
+        if self.is_empty() {
+            return false;
+        }
+        let Some(json) = id().filter(|json| json.len() <= LONGEST_SPELLING) else { return false };
         let is_string = json.starts_with('"');
         let of_other_type = self.edit(now, |callers| {
             let fresh = callers.get(&caller).into_iter().flatten().filter(|kept| kept.is_fresh(now));
