@@ -264,6 +264,9 @@ async fn a_stream_behind_a_status_without_a_body_is_an_internal_error() {
     for status in [204, 205] {
         foreign.replies(with_status(status, reply(&[("content-type", "text/event-stream")], event(&answer("1")))));
         site.ask(&a_call(Era::Legacy, "1")).await.error(200, INTERNAL_ERROR, "1");
+        // Nor is JSON sent there.
+        foreign.replies(with_status(status, json_reply(answer("1"))));
+        site.ask(&a_call(Era::Legacy, "1")).await.error(200, INTERNAL_ERROR, "1");
     }
     // Behind any other it is one as behind 200.
     for status in [201, 202, 206] {

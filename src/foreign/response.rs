@@ -1,5 +1,5 @@
-//! Finds the response to a request in what a service sends: in one message, or in a batch (MCP 2025-03-26). Members that stand
-//! twice count as most readers take them, the last one.
+//! Finds the response to a request in what a service sends: one message, or a batch of them (MCP 2025-03-26). Of a repeated
+//! member the last one counts, as in most parsers.
 
 use std::fmt;
 
@@ -30,7 +30,8 @@ impl From<&'static str> for NoAnswer {
     }
 }
 
-/// Reads a body once. What is not UTF-8 in it is replaced, and a byte order mark skipped, as `fetch().json()` does.
+/// What the response in a body holds, or why the body is not the response. Like `fetch().json()`, it skips a byte order mark
+/// and replaces bytes that are not UTF-8.
 pub(super) fn body_answers(body: &[u8], id: &RequestId) -> Result<Holds, NoAnswer> {
     let text = String::from_utf8_lossy(body);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -75,8 +76,8 @@ fn code(error: &RawValue) -> Option<i64> {
     serde_json::from_str(error.get()).ok().map(|Error { code }| code)
 }
 
-/// Whether the message of an event is, or has among others, the response. Any that a client may take for it counts, because
-/// one of the layer's own would follow.
+/// What the response in the data of an event holds, if there is one. A message counts if any client may take it for the
+/// response, even if it is malformed: otherwise the layer would send a second one.
 pub(super) fn event_answers(data: &str, id: &RequestId) -> Option<Holds> {
     let holds_for =
         |envelope: &Envelope<'_>| answered(envelope).and_then(|(own, holds)| id.is_spelled(own).then_some(holds));
@@ -105,7 +106,8 @@ fn is_batch(text: &str) -> bool {
     text.trim_start().starts_with('[')
 }
 
-/// The first of a batch's messages of which `look` makes something. The batch is read to its end, and not kept.
+/// Returns the first value that `look` finds in the messages of a batch. Reads the batch to its end, because it may be cut
+/// short, and collects nothing.
 fn find_in_batch<T>(text: &str, look: impl FnMut(&Envelope<'_>) -> Option<T>) -> serde_json::Result<Option<T>> {
     struct Batch<F>(F);
 
