@@ -1,5 +1,6 @@
-//! A gateway: what comes to it goes on to another MCP server, and that server's replies come back as they are. A cancel ends
-//! its call here at once, whatever that server makes of it: the connection to it is dropped, and the cancel goes on to it.
+//! A gateway: what comes to it goes on to another MCP server, and that server's replies come back as they are. A success that
+//! does not answer its request (a page, an empty body, half of a JSON document) becomes the error -32603. A cancel ends its
+//! call here at once, whatever that server makes of it: the connection to it is dropped, and the cancel goes on to it.
 //!
 //! ```sh
 //! cargo run --example gateway -- --listen 127.0.0.1:8000 --upstream http://127.0.0.1:8001/mcp
@@ -49,7 +50,7 @@ struct Options {
     max_body_bytes: usize,
     #[arg(long, default_value_t = 600_000)]
     request_timeout_ms: u64,
-    /// How long requests have to finish on SIGTERM
+    /// How long requests have to finish on SIGTERM, SIGINT or SIGHUP
     #[arg(long, default_value_t = 10_000)]
     drain_ms: u64,
 }
@@ -126,6 +127,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
@@ -135,6 +137,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
         }
         server.shutdown(Duration::from_millis(options.drain_ms)).await;
         stop.send(()).ok();
@@ -166,7 +169,7 @@ async fn forward(
     *request.headers_mut() = for_upstream(parts.headers, parts.version, client);
     match upstream.client.request(request).await {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            tracing::error!("the other server changes to a protocol that nobody asked for");
+            tracing::error!("the other server switched to a protocol that was not requested");
             no_answer(message.as_ref(), StatusCode::BAD_GATEWAY)
         }
         Ok(response) => {
@@ -175,7 +178,7 @@ async fn forward(
             (parts.status, parts.headers, Body::new(body)).into_response()
         }
         Err(error) => {
-            tracing::error!(error = &error as &dyn Error, "the other server does not answer");
+            tracing::error!(error = &error as &dyn Error, "no valid response from the other server");
             let status = if is_late(&error) { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
             no_answer(message.as_ref(), status)
         }
@@ -184,7 +187,7 @@ async fn forward(
 
 /// The layer completes the error with the id of its message. GET and DELETE have none.
 fn no_answer(message: Option<&McpMessage>, status: StatusCode) -> Response {
-    let text = "The server behind this gateway does not answer";
+    let text = "No valid response from the upstream server";
     match message {
         Some(_) => (status, McpError::internal_error(text)).into_response(),
         None => (status, text).into_response(),

@@ -42,9 +42,19 @@ impl McpLayer {
     /// still be ended by a cancel, its deadline or a shutdown, without the help of the service: what is at work in it is dropped
     /// then, and the notification reaches the service too.
     ///
-    /// - A JSON reply (200) is held until it is whole, up to 4 MiB, so that a cancel can replace it.
-    /// - A stream passes by whole events, of up to 1 MiB each. A cancel ends it with an event that holds the error. Where a longer
-    ///   event or an encoded stream (`Content-Encoding`) has begun, it ends the stream and nothing more.
+    /// - A reply with a 2xx status that is not a stream is held until it is whole, up to 4 MiB, so that a cancel can replace it.
+    /// - If such a reply is not the JSON-RPC response to its request, the client gets the error -32603 with HTTP status 200
+    ///   instead. Examples are JSON that is cut short, `{}`, a 200, 202 or 204 without a body, an HTML page, and a response with
+    ///   another id or none. The service's headers are kept, except those that describe the body, and the reason is logged at
+    ///   `warn`. Every other status passes untouched, as do replies to notifications and responses.
+    /// - The body decides, not its type: a response passes unchanged whatever its `Content-Type`, and so does a batch that contains
+    ///   it (MCP 2025-03-26). A body that cannot be judged, because it is larger than 4 MiB or encoded (`Content-Encoding`),
+    ///   passes if it is `application/json`, and is replaced by the error otherwise.
+    /// - Ids of responses are compared by value: `7.0`, `7e0` and `"7"` answer the request `7`, and `7` answers the request `"7"`.
+    ///   The response passes as the service wrote it.
+    /// - A stream (`text/event-stream` with any 2xx status that allows a body) passes by whole events, of up to 1 MiB each. A
+    ///   cancel ends it with an event that holds the error. Where a longer event or an encoded stream (`Content-Encoding`) has
+    ///   begun, it ends the stream and nothing more.
     /// - A stream that ends without its answer gets the error -32603 as its last event, unless an event with an id came
     ///   before it: then a legacy service may have closed it on purpose, and its client comes back with `Last-Event-ID`.
     /// - Where events have ids, that event of ours has one too, and a GET with it as `Last-Event-ID` gets 405: some clients take an

@@ -5,14 +5,17 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use support::gateway::{Gateway, Heard, Peer, Upstream};
 use support::http2::{ask, connect_to, open, to};
+use support::replies::{Sent, that_do_not_answer, that_pass};
 use support::{
-    BOUND, CANCELLED, Era, INTERNAL_ERROR, Post, call, cancel, cancel_because, chunk, error_of, example_path, post,
+    Answer, BOUND, CANCELLED, Era, INTERNAL_ERROR, Post, call, cancel, cancel_because, chunk, error_of, example_path,
+    post,
 };
 
 const TIMED_OUT: i64 = -32001;
@@ -110,8 +113,8 @@ async fn a_request_goes_on_as_it_is_but_for_what_belongs_to_its_connection() {
             for (name, expected) in all {
                 assert_eq!(values(&heard, name), expected, "{method} {name}");
             }
-            peer.send("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
-            assert_eq!(client.head().await.status, 204);
+            peer.send("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+            assert_eq!(client.answer().await.status, 404);
         }
     }
 }
@@ -119,22 +122,24 @@ async fn a_request_goes_on_as_it_is_but_for_what_belongs_to_its_connection() {
 #[tokio::test]
 async fn a_reply_comes_back_as_it_is_but_for_what_belongs_to_its_connection() {
     let (gateway, upstream) = pair().await;
+    let reply = answer("1");
     for (method, body) in [("POST", &*call("1", &json!({}))), ("GET", ""), ("DELETE", "")] {
         for status in [200, 401, 404, 503] {
             let mut client = gateway.begin(&post(body).method(method)).await;
             let (mut peer, _) = upstream.hears().await;
             peer.send(format!(
-                "HTTP/1.1 {status} Any\r\ncontent-type: application/json\r\ncontent-length: 4\r\nset-cookie: a=1\r\n\
+                "HTTP/1.1 {status} Any\r\ncontent-type: application/json\r\ncontent-length: {}\r\nset-cookie: a=1\r\n\
                  set-cookie: b=2\r\nmcp-session-id: theirs\r\nwww-authenticate: Bearer\r\nretry-after: 7\r\n\
                  connection: close, x-once\r\nx-once: 1\r\nkeep-alive: timeout=5\r\nproxy-authenticate: Basic\r\n\
-                 upgrade: h2c\r\n\r\nnull"
+                 upgrade: h2c\r\n\r\n{reply}",
+                reply.len()
             ))
             .await;
             let passed = client.answer().await;
-            assert_eq!((passed.status, passed.text()), (status, "null"));
+            assert_eq!((passed.status, passed.text()), (status, &*reply));
             for (name, value) in [
                 ("content-type", Some("application/json")),
-                ("content-length", Some("4")),
+                ("content-length", Some(&*reply.len().to_string())),
                 ("mcp-session-id", Some("theirs")),
                 ("www-authenticate", Some("Bearer")),
                 ("retry-after", Some("7")),
@@ -484,6 +489,60 @@ async fn a_server_that_breaks_off_is_an_error_with_the_id() {
     }
 }
 
+/// The reply as it comes from a server that closes its connection behind it, which alone says where it ends.
+async fn reply_to(gateway: &Gateway, upstream: &Upstream, request: &Post, sent: &Sent) -> Answer {
+    let mut client = gateway.begin(request).await;
+    let (mut peer, _) = upstream.hears().await;
+    let headers: String = sent.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let head = format!("HTTP/1.1 {} Any\r\n{headers}connection: close\r\n\r\n", sent.status);
+    peer.send(head).await;
+    // It may be enough before.
+    peer.sends_late(&sent.body).await;
+    drop(peer);
+    client.answer().await
+}
+
+#[tokio::test]
+async fn what_answers_and_what_is_no_success_passes() {
+    let (gateway, upstream) = pair().await;
+    for sent in that_pass() {
+        let passed = reply_to(&gateway, &upstream, &a_call("7"), &sent).await;
+        let shown = String::from_utf8_lossy(&sent.body[..sent.body.len().min(100)]);
+        assert!((passed.status, &*passed.body) == (sent.status, &*sent.body), "{} {shown}", sent.status);
+        for (name, value) in sent.headers {
+            assert_eq!(passed.header(name), Some(value));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_success_that_does_not_answer_is_an_error_with_the_id() {
+    let (gateway, upstream) = pair().await;
+    for sent in that_do_not_answer() {
+        for era in Era::BOTH {
+            let call = era.call("7", &json!({ "name": "tool" }));
+            let answered = reply_to(&gateway, &upstream, &call, &sent).await;
+            assert_eq!(answered.error(200, INTERNAL_ERROR, "7").message, "Internal error");
+        }
+    }
+    upstream.hears_no_more().await;
+}
+
+#[tokio::test]
+async fn an_answer_whose_id_is_spelled_otherwise_is_the_only_one() {
+    let (gateway, upstream) = pair().await;
+    for spelling in ["7.0", "7e0", r#""7""#] {
+        let mut client = gateway.begin(&a_call("7")).await;
+        let (mut peer, _) = upstream.hears().await;
+        peer.streams().await;
+        client.head().await;
+        peer.send(event(&answer(spelling))).await;
+        assert_eq!(client.event().await, format!("data: {}", answer(spelling)));
+        peer.send("0\r\n\r\n").await;
+        client.end_of_stream().await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_hangs_is_not_waited_for() {
     let upstream = Upstream::new().await;
@@ -549,25 +608,27 @@ async fn a_second_call_of_one_id_is_refused_in_its_session_only() {
 
 #[tokio::test]
 async fn a_shutdown_answers_everyone_and_waits_for_no_stranger() {
-    let upstream = Upstream::new().await;
-    let gateway = Gateway::with(&["--drain-ms", "300"], &format!("http://{}/mcp", upstream.address())).await;
-    let mut half = gateway.connect().await;
-    half.send("POST /mcp HTTP/1.1\r\nhost: loc").await;
-    let mut parked = Vec::new();
-    for stage in Stage::ALL {
-        let mut client = gateway.begin(&a_call("1")).await;
-        let (mut peer, _) = upstream.hears().await;
-        stage.reach(&mut peer, &mut client).await;
-        parked.push((stage, client, peer));
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let upstream = Upstream::new().await;
+        let gateway = Gateway::with(&["--drain-ms", "300"], &format!("http://{}/mcp", upstream.address())).await;
+        let mut half = gateway.connect().await;
+        half.send("POST /mcp HTTP/1.1\r\nhost: loc").await;
+        let mut parked = Vec::new();
+        for stage in Stage::ALL {
+            let mut client = gateway.begin(&a_call("1")).await;
+            let (mut peer, _) = upstream.hears().await;
+            stage.reach(&mut peer, &mut client).await;
+            parked.push((stage, client, peer));
+        }
+        let mut quick = gateway.begin(&a_call("2")).await;
+        let (mut quick_peer, _) = upstream.hears().await;
+        gateway.signal(signal);
+        quick_peer.replies_at_last(answer("2")).await;
+        quick.answer().await.result("2");
+        for (stage, client, peer) in &mut parked {
+            stage.ends(client, SHUT_DOWN, "1").await;
+            peer.ends().await;
+        }
+        gateway.exits().await;
     }
-    let mut quick = gateway.begin(&a_call("2")).await;
-    let (mut quick_peer, _) = upstream.hears().await;
-    gateway.terminate();
-    quick_peer.replies_at_last(answer("2")).await;
-    quick.answer().await.result("2");
-    for (stage, client, peer) in &mut parked {
-        stage.ends(client, SHUT_DOWN, "1").await;
-        peer.ends().await;
-    }
-    gateway.exits().await;
 }

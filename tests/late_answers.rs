@@ -52,6 +52,67 @@ async fn a_late_answer_is_left_out_of_the_stream_of_a_get_whatever_its_form() {
 }
 
 #[tokio::test]
+async fn a_late_answer_is_left_out_however_its_id_is_spelled() {
+    for (id, spellings, others) in [
+        ("7", &["7", "7.0", "7e0", "70e-1", r#""7""#, r#""\u0037""#][..], &["8", r#""07""#, "7.5", "1e999999999"][..]),
+        (r#""7""#, &[r#""7""#, "7", "7.0"], &["8", r#""07""#, r#""7.0""#]),
+        ("9007199254740993", &["9007199254740993.0"], &["9007199254740992", "9007199254740992.0"]),
+    ] {
+        let foreign = Foreign::default();
+        let site = foreign.site();
+        cancelled(&foreign, &site, id).await;
+        for (spellings, passes) in [(spellings, false), (others, true)] {
+            for spelling in spellings {
+                let feed = foreign.streams();
+                let listening = Reading::of(&site, &get()).await;
+                let late = event(&answer(spelling));
+                send(&feed, late.clone() + ": kept\n\n").await;
+                drop(feed);
+                let kept = if passes { late } else { String::new() } + ": kept\n\n";
+                assert_eq!(listening.rest().await, kept, "{id} as {spelling}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_another_call_with_the_same_digits_is_not_late() {
+    for (ended, alive, spellings) in [("7", r#""7""#, &[r#""7""#][..]), (r#""7""#, "7", &["7", "7.0", "7e0"])] {
+        for way in ["begins first", "begins later", "is handed over"] {
+            let foreign = Foreign::default();
+            let site = foreign.site();
+            let begins = async || {
+                let feed = foreign.streams();
+                (feed, Reading::of(&site, &of_session(a_call(Era::Legacy, alive))).await)
+            };
+            let mut in_flight = None;
+            if way == "begins first" {
+                in_flight = Some(begins().await);
+            }
+            cancelled(&foreign, &site, ended).await;
+            if way == "begins later" {
+                in_flight = Some(begins().await);
+            }
+            if way == "is handed over" {
+                let (feed, reading) = begins().await;
+                send(&feed, "id: 7\ndata:\n\n").await;
+                drop(feed);
+                reading.rest().await;
+            }
+            assert_eq!(site.server.parked(), in_flight.iter().len());
+            for spelling in spellings {
+                let feed = foreign.streams();
+                let listening = Reading::of(&site, &get()).await;
+                let own = event(&answer(spelling));
+                send(&feed, event(&answer(ended)) + &own).await;
+                drop(feed);
+                assert_eq!(listening.rest().await, own, "{alive} as {spelling} {way}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn its_id_is_told_so_that_its_client_does_not_come_back_for_it() {
     let foreign = Foreign::default();
     let site = foreign.site();

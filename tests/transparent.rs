@@ -36,10 +36,10 @@ use support::{
 async fn a_json_reply_passes_as_it_is() {
     let foreign = Foreign::default();
     let site = foreign.site();
-    for body in [&answer("1"), &answer("2"), r#"{ "any": "thing" }"#, "no JSON", ""] {
+    for (body, coding) in [(&*answer("1"), "identity"), ("no JSON, as far as can be seen", "x-own")] {
         let headers = [
             ("content-type", "application/json; charset=utf-8"),
-            ("content-encoding", "x-own"),
+            ("content-encoding", coding),
             ("etag", "\"1\""),
             ("set-cookie", "a=1"),
             ("set-cookie", "b=2"),
@@ -50,23 +50,17 @@ async fn a_json_reply_passes_as_it_is() {
         assert_eq!((passed.status, passed.text()), (200, body));
         has_headers(&passed.headers, &headers);
     }
-    assert_eq!(site.outcomes.count(Outcome::Replied), 5);
+    assert_eq!(site.outcomes.count(Outcome::Replied), 2);
 }
 
 #[tokio::test]
-async fn what_is_neither_json_nor_a_stream_passes_as_it_is() {
+async fn what_is_no_success_passes_as_it_is() {
     let foreign = Foreign::default();
     let site = foreign.site();
     for era in Era::BOTH {
-        for (status, kind) in [
-            (200, "text/plain"),
-            (200, "text/html"),
-            (202, "application/json"),
-            (401, "application/json"),
-            (404, "text/plain"),
-            (500, "text/event-stream"),
-            (302, "text/plain"),
-        ] {
+        for (status, kind) in
+            [(401, "application/json"), (404, "text/plain"), (500, "text/event-stream"), (302, "text/plain")]
+        {
             let headers = [("content-type", kind), ("www-authenticate", "Bearer"), ("location", "/there")];
             let mut response = reply(&headers, "as it is");
             *response.status_mut() = StatusCode::from_u16(status).unwrap();
@@ -579,7 +573,6 @@ async fn a_session_is_minted_with_the_answer_to_initialize() {
         ("application/json", answer("1"), &[][..], true),
         ("application/json", answer("1"), &[("mcp-session-id", "own")], false),
         ("application/json", error.to_owned(), &[], false),
-        ("application/json", "no JSON".to_owned(), &[], false),
         ("text/plain", answer("1"), &[], false),
         ("text/event-stream", event(&answer("1")), &[], true),
         ("text/event-stream", primed.clone(), &[], true),

@@ -192,7 +192,7 @@ async fn trailers_pass() {
     for (kind, text) in [
         ("application/json", answer("1")),
         ("application/json", large),
-        ("text/plain", "text".to_owned()),
+        ("text/plain", answer("1")),
         ("text/event-stream", event(&answer("1"))),
         ("text/event-stream", format!("id: 1\n{}", event(NOTE))),
     ] {
@@ -246,11 +246,11 @@ async fn extensions_pass() {
 }
 
 #[tokio::test]
-async fn a_status_passes_whatever_it_is() {
+async fn a_status_passes_that_is_no_success() {
     let foreign = Foreign::default();
     let site = foreign.site();
     for era in Era::BOTH {
-        for status in [200, 201, 202, 204, 206, 303, 307, 308, 401, 403, 404, 410, 429, 500, 502, 503] {
+        for status in [303, 307, 308, 401, 403, 404, 410, 429, 500, 502, 503] {
             let headers = [
                 ("www-authenticate", "Bearer a"),
                 ("www-authenticate", "Basic b"),

@@ -129,7 +129,7 @@ async fn a_client_that_leaves_withdraws_where_that_is_a_cancel() {
     until(|| heard.all().len() == 1).await;
     call.abort();
     until(|| heard.cancels() == 1).await;
-    assert_eq!(heard.all().last().unwrap().1["params"]["reason"], "The client is gone");
+    assert_eq!(heard.all().last().unwrap().1["params"]["reason"], "Client disconnected");
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,6 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
         stopped.await.ok();
@@ -61,6 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
         }
         server.shutdown(Duration::from_millis(options.drain_ms)).await;
         stop.send(()).ok();

@@ -18,7 +18,6 @@ use super::questions::Questions;
 use super::running::Running;
 use super::table::{Slots, Table};
 use super::unanswered::Unanswered;
-use crate::jsonrpc::RequestId;
 
 /// Handlers that may use their grace time at once; of more, the newest is dropped without it.
 const MOST_IN_GRACE: usize = 1_024;
@@ -300,9 +299,10 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    /// Whether the request of this caller and id has ended without its service.
-    pub(crate) fn has_ended_early(&self, caller: Caller, id: impl FnOnce() -> Option<RequestId>) -> bool {
-        self.ended_early.has(caller, id, Instant::now())
+    /// Whether the request that this id names in a response to this caller has ended without its service. The id is given as
+    /// it stands in the JSON of the response.
+    pub(crate) fn has_ended_early(&self, caller: Caller, id: impl FnOnce() -> Option<String>) -> bool {
+        self.ended_early.has(caller, id, |key| self.table.contains(key), Instant::now())
     }
 
     /// Sends a cancel of ours.

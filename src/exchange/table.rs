@@ -26,6 +26,10 @@ impl<T> Table<T> {
         self.0.iter().flat_map(|slots| slots.to_vec()).collect()
     }
 
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// Parks an exchange. Where duplicates are refused, one that finds its key taken is not parked.
     pub(super) fn insert(&self, exchange: &Arc<Exchange<T>>, refuse_duplicate: bool) -> bool {
         match self.0.entry(exchange.key().clone()) {

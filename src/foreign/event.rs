@@ -1,8 +1,7 @@
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
-use crate::jsonrpc::{Envelope, RequestId};
+use super::response::{Holds, answered_id, event_answers};
+use crate::jsonrpc::RequestId;
 
 /// What matters of an event of an event stream (WHATWG HTML, *Server-sent events*).
 #[derive(Debug, Default)]
@@ -53,41 +52,15 @@ impl<'a> Event<'a> {
         self.data.as_ref().is_some_and(|data| !data.is_empty())
     }
 
-    /// The event is, or has among others, the response to the request of this id. Says if it has a result.
+    /// Whether the event is, or has among others, the response to the request of this id, and what that holds.
     pub(super) fn answers(&self, id: &RequestId) -> Option<Holds> {
-        let data = self.data.as_ref()?;
-        // MCP 2025-03-26 has batches.
-        if data.trim_start().starts_with('[') {
-            let batch: Vec<&RawValue> = serde_json::from_str(data).ok()?;
-            return batch.into_iter().find_map(|message| holds_for(id, message.get()));
-        }
-        holds_for(id, data)
+        event_answers(self.data.as_ref()?, id)
     }
 
-    /// The id of the request to which the event is the response.
-    pub(super) fn answered(&self) -> Option<RequestId> {
-        answer(self.data.as_ref()?).map(|(id, _)| id)
+    /// The id of the request to which the event is the response, as it stands in its JSON.
+    pub(super) fn answered(&self) -> Option<&str> {
+        answered_id(self.data.as_ref()?)
     }
-}
-
-fn holds_for(id: &RequestId, message: &str) -> Option<Holds> {
-    answer(message).and_then(|(answered, holds)| (answered == *id).then_some(holds))
-}
-
-fn answer(message: &str) -> Option<(RequestId, Holds)> {
-    let envelope = Envelope::parse(message).ok()?;
-    let id = RequestId::from_json(envelope.id.filter(|_| envelope.method.is_none())?.get())?;
-    match (envelope.result, envelope.error) {
-        (Some(_), _) => Some((id, Holds::Result)),
-        (None, Some(_)) => Some((id, Holds::Error)),
-        (None, None) => None,
-    }
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Holds {
-    Error,
-    Result,
 }
 
 #[cfg(test)]
@@ -100,7 +73,7 @@ mod tests {
         assert_eq!(answers("data: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n\n"), Some(Holds::Result));
         assert_eq!(answers("id: 1\rdata:{\"jsonrpc\":\"2.0\",\rdata:\"id\":7,\"error\":{}}\r\r"), Some(Holds::Error));
         for other in [
-            "data: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
+            "data: {\"jsonrpc\":\"2.0\",\"id\":\"07\",\"result\":{}}\n\n",
             "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n\n",
             "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":{\"id\":7,\"result\":{}}}\n\n",
             ": {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n\n",

@@ -28,14 +28,15 @@ struct Reading {
 /// The stream of a GET in a session, without the answers to what has been answered here. A service may send there what it
 /// has for a POST that is gone, and rmcp does if the answer meets the cancel.
 pub(crate) fn without_late_answers(response: Response, caller: Caller, in_flight: &Arc<InFlight<Settled>>) -> Response {
-    let is_stream = response.status() == StatusCode::OK && is_of(&response, "text", "event-stream");
+    let is_stream = response.status() == StatusCode::OK && is_of(response.headers(), "text", "event-stream");
     if !is_stream || !is_plain(response.headers()) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     let in_flight = Arc::clone(in_flight);
-    let is_late = move |event: &[u8]| in_flight.has_ended_early(caller, || Event::read(event).answered());
+    let is_late =
+        move |event: &[u8]| in_flight.has_ended_early(caller, || Event::read(event).answered().map(str::to_owned));
     let reading = Reading { events: Events::new(body), end: None };
     let frames = unfold((reading, is_late), async |(mut reading, is_late)| {
         let next = reading.next(&is_late).await?;

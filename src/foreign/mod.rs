@@ -4,6 +4,7 @@ mod event;
 mod events;
 mod late;
 mod reply;
+mod response;
 mod withdrawal;
 
 pub(crate) use self::late::without_late_answers;

@@ -16,16 +16,16 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tokio::sync::oneshot;
 use tower::{Service, ServiceExt};
 
-use super::event::{Event, Holds};
+use super::event::Event;
 use super::events::{End, Events, Piece, joined};
+use super::response::{Holds, NoAnswer, body_answers};
 use super::withdrawal::withdrawal;
 use crate::extract::Call;
 use crate::inbound::headers::{SESSION_ID, wrap_session};
 use crate::inbound::is_media;
-use crate::jsonrpc::Envelope;
 use crate::reply::{Settle, Settled, Streamed, is_ours, log_failure, mint};
 
-/// A JSON reply is held until it is whole, up to this size.
+/// A reply that is not a stream is held until it is whole, up to this size.
 const LARGEST: usize = 4 * 1024 * 1024;
 
 /// The head of a reply that is a stream: its events follow through the exchange.
@@ -109,33 +109,47 @@ where
     if is_ours(&response) {
         return settle.response(response).await;
     }
-    if response.status() != StatusCode::OK {
+    if !response.status().is_success() {
         return Settled::Passed(response);
     }
-    if is_of(&response, "text", "event-stream") {
+    // Behind these two no body is sent (RFC 9110, 15.3.5 and 15.3.6), whatever the service gave.
+    if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) {
+        return replaced(response.into_parts().0, &settle, "its status allows no body");
+    }
+    if is_of(response.headers(), "text", "event-stream") {
         stream(response, &settle, head).await
-    } else if is_of(&response, "application", "json") {
-        whole(response, &settle).await
     } else {
-        Settled::Passed(response)
+        whole(response, &settle).await
     }
 }
 
-pub(super) fn is_of(response: &Response, kind: &str, subtype: &str) -> bool {
-    response.headers().get(CONTENT_TYPE).is_some_and(|value| is_media(value, kind, subtype))
+pub(super) fn is_of(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| is_media(value, kind, subtype))
 }
 
-/// Holds a JSON reply until it is whole: until then a cancel can replace it.
+/// A reply that does not answer its request would leave the client without an answer.
+fn replaced(parts: Parts, settle: &Settle, why: impl Into<NoAnswer>) -> Settled {
+    let NoAnswer { why, code } = why.into();
+    tracing::warn!(id = ?settle.id(), status = %parts.status, why, code, "the service's reply does not answer its request");
+    settle.failed_with(parts)
+}
+
+/// Holds a reply until it is whole, and lets it pass if it is the answer, whatever its type. Until then a cancel can replace
+/// it. What cannot be judged, because it is encoded or too large, is taken at its word if it says that it is JSON.
 async fn whole(response: Response, settle: &Settle) -> Settled {
     let (mut parts, mut body) = response.into_parts();
+    let (is_json, is_plain) = (is_of(&parts.headers, "application", "json"), is_plain(&parts.headers));
+    if !is_plain && !is_json {
+        return replaced(parts, settle, "it is encoded, and not JSON");
+    }
     let (mut held, mut trailers) = (Bytes::new(), None);
     loop {
         let frame = match body.frame().await {
             Some(Ok(frame)) => frame,
             None => break,
             Some(Err(error)) => {
-                tracing::error!(%error, "the body of the inner service broke off");
-                return settle.failed();
+                tracing::debug!(%error, "the body of a reply was cut short");
+                return replaced(parts, settle, "its body was cut short");
             }
         };
         match frame.into_data() {
@@ -143,11 +157,20 @@ async fn whole(response: Response, settle: &Settle) -> Settled {
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
         if held.len() > LARGEST {
+            if !is_json {
+                return replaced(parts, settle, "it is larger than 4 MiB, and not JSON");
+            }
             return Settled::Passed(Response::from_parts(parts, begun(held, BodyStream::new(body))));
         }
     }
-    if settle.mints_session && !parts.headers.contains_key(SESSION_ID) && has_result(&held) {
-        parts.headers.insert(SESSION_ID, mint());
+    if is_plain || held.is_empty() {
+        match body_answers(&held, settle.id()) {
+            Ok(Holds::Result) if settle.mints_session && is_json && !parts.headers.contains_key(SESSION_ID) => {
+                parts.headers.insert(SESSION_ID, mint());
+            }
+            Ok(_) => {}
+            Err(no_answer) => return replaced(parts, settle, no_answer),
+        }
     }
     let body = match trailers {
         None => Body::from(held),
@@ -159,11 +182,6 @@ async fn whole(response: Response, settle: &Settle) -> Settled {
 /// A body of which this has been read.
 fn begun(held: Bytes, rest: impl Stream<Item = Result<Frame<Bytes>, axum::Error>> + Send + 'static) -> Body {
     Body::new(StreamBody::new(iter([Ok(Frame::data(held))]).chain(rest)))
-}
-
-fn has_result(json: &[u8]) -> bool {
-    let envelope = std::str::from_utf8(json).ok().and_then(|text| Envelope::parse(text).ok());
-    envelope.is_some_and(|envelope| envelope.result.is_some())
 }
 
 async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>) -> Settled {

@@ -51,7 +51,7 @@ fn reason(exchange: &Call) -> Option<&'static str> {
     // A handler that knows this crate has been asked already.
     let end = exchange.end().filter(|_| !exchange.is_asked())?;
     match end.outcome {
-        Outcome::Disconnected => Some("The client is gone"),
+        Outcome::Disconnected => Some("Client disconnected"),
         Outcome::ShutDown => Some("The server is shutting down"),
         Outcome::TimedOut => Some("Request timed out"),
         Outcome::Cancelled | Outcome::Replied => None,

@@ -17,6 +17,7 @@ use super::answer::{Answer, JSON};
 use super::call_tool_result::ForLegacy;
 use super::completion::Completion;
 use super::later::Later;
+use super::member::Member;
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
 use crate::exchange::Exchange;
@@ -89,10 +90,16 @@ impl Settle {
 
     /// The answer of a handler that has none: it panicked, or its service failed.
     pub(crate) fn failed(&self) -> Settled {
-        Settled::Answer(self.internal_error(), HttpResponse::new(()).into_parts().0)
+        self.failed_with(HttpResponse::new(()).into_parts().0)
     }
 
-    fn id(&self) -> &RequestId {
+    /// The same with the headers of a response that is no answer, except those that describe its body.
+    pub(crate) fn failed_with(&self, mut own: Parts) -> Settled {
+        own.status = StatusCode::OK;
+        Settled::Answer(self.internal_error(), own)
+    }
+
+    pub(crate) fn id(&self) -> &RequestId {
         &self.exchange.key().id
     }
 
@@ -142,20 +149,19 @@ impl Settle {
 
         let text = std::str::from_utf8(&json).map_err(|_| "it is not UTF-8")?;
         let envelope = Envelope::parse(text).map_err(|_| "it is not a JSON object")?;
-        let holds = match (envelope.result, envelope.error) {
-            _ if envelope.repeated || envelope.crowded => return Err("it has a repeated key, or too many"),
-            _ if envelope.method.is_some() => return Err("it has a method"),
-            (Some(_), None) => Holds::Result,
-            (None, Some(error)) => {
+        if envelope.repeated || envelope.crowded {
+            return Err("it has a repeated key, or too many");
+        }
+        let (holds, result) = match Member::of(&envelope)? {
+            Member::Error(error) => {
                 let error: Error = serde_json::from_str(error.get()).map_err(|_| "its error has no code")?;
-                Holds::Error(error.code)
+                (Holds::Error(error.code), None)
             }
-            _ => return Err("it has not exactly one of `result` and `error`"),
+            Member::Result(result) => {
+                let start = result.get().as_ptr() as usize - text.as_ptr() as usize;
+                (Holds::Result, Some(start..start + result.get().len()))
+            }
         };
-        let result = envelope.result.map(|result| {
-            let start = result.get().as_ptr() as usize - text.as_ptr() as usize;
-            start..start + result.get().len()
-        });
         if envelope.jsonrpc.is_none() && envelope.id.is_none() {
             let spaces = text.len() - text.trim_ascii_start().len();
             let result = result.map(|result| result.start - spaces..result.end - spaces);

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Child;
@@ -52,8 +53,9 @@ impl Gateway {
         connection
     }
 
-    pub(crate) fn terminate(&self) {
-        example::terminate(&self.process);
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
+        kill_process(id, signal).expect("it is ours");
     }
 
     pub(crate) async fn exits(mut self) {

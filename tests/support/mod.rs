@@ -15,6 +15,7 @@ pub(crate) mod http2;
 mod mcp;
 mod message;
 mod probe;
+pub(crate) mod replies;
 mod site;
 
 pub(crate) use self::answer::{Answer, error_of, result_of};
