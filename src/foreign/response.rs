@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{Envelope, RequestId};
-use crate::reply::{Member, present};
+use crate::jsonrpc::{Envelope, Member, RequestId, present};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Holds {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::request_id::RequestId;
+use super::read::read;
 
 /// So many members of other names are looked at.
 const MOST_OTHERS: usize = 64;
@@ -34,16 +34,12 @@ impl<'a> Envelope<'a> {
             Ok(envelope) => return Ok(envelope),
             Err(error) => error,
         };
+        // The type was wrong before all of the text was seen, or a key has a lone surrogate: it may still be JSON, or not.
+        serde_json::from_str::<IgnoredAny>(text)?;
         if error.is_data() {
-            // The type was wrong before all of the text was seen: it may still be no JSON.
-            serde_json::from_str::<IgnoredAny>(text)?;
+            return Err(error);
         }
-        Err(error)
-    }
-
-    /// The id, if it is one, and no other reader could take another one.
-    pub(crate) fn readable_id(&self) -> Option<RequestId> {
-        RequestId::from_json(self.id.filter(|_| !self.repeated_id)?.get())
+        read(text).map_err(|_| error)
     }
 
     /// `"jsonrpc": "2.0"`, however it is escaped.
@@ -93,6 +89,11 @@ impl<'de> Deserialize<'de> for Key {
                     "result" => Key::Result,
                     other => Key::Other(other.into()),
                 })
+            }
+
+            /// One that no text can spell.
+            fn visit_bytes<E>(self, name: &[u8]) -> Result<Key, E> {
+                Ok(Key::Other(name.escape_ascii().to_string().into()))
             }
         }
 
@@ -168,6 +169,17 @@ mod tests {
             assert!(Envelope::parse(text).unwrap().repeated, "{text}");
         }
         assert!(!Envelope::parse(r#"{"a":{"id":1,"id":2},"id":1}"#).unwrap().repeated);
+    }
+
+    #[test]
+    fn a_key_that_no_text_can_spell_is_one_of_another_name() {
+        let envelope = Envelope::parse(r#"{"\ud800":1,"id":7,"\udfff":{"\ud800":1},"x\ud800":"\ud800"}"#).unwrap();
+        assert_eq!((envelope.id.unwrap().get(), envelope.repeated), ("7", false));
+        assert!(Envelope::parse(r#"{"\ud800":1,"\uD800":2}"#).unwrap().repeated);
+        assert!(Envelope::parse(r#"["\ud800",{"\ud800":1}]"#).unwrap_err().is_data());
+        for no_json in ["{\"\\ud800\":1,\"a\nb\":1}", "{\"\\ud800\n\":1}", r#"{"\ud80":1}"#, r#"{"\ud800":1"#] {
+            assert!(!Envelope::parse(no_json).unwrap_err().is_data(), "{no_json}");
+        }
     }
 
     #[test]

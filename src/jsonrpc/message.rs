@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::envelope::{Envelope, string};
 use super::error::McpError;
+use super::member::{Member, present};
 use super::read::{object, read_object};
 use super::request_id::RequestId;
 
@@ -124,16 +125,11 @@ impl Message {
 /// JSON-RPC 2.0, sections 4 (requests, notifications) and 5 (responses).
 fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malformed> {
     let id = envelope.id.map(|raw| RequestId::from_json(raw.get()));
-    // Many libraries write absent members as null. A result may be null, but not beside a method or an error.
-    let is_present = |raw: &&RawValue| raw.get() != "null";
-    let [method, params, error] =
-        [envelope.method, envelope.params, envelope.error].map(|member| member.filter(is_present));
-    let is_result = |raw: &&RawValue| (method.is_none() && error.is_none()) || is_present(raw);
-    let result = envelope.result.filter(is_result);
+    let method = present(envelope.method);
     // A response's id is one that the server chose: in an error it would name another request of this client's.
     let responds = method.is_none() && (envelope.result.is_some() || envelope.error.is_some());
     let invalid = |why| {
-        let answered = envelope.readable_id();
+        let answered = readable_id(envelope);
         Malformed { id: answered.clone().filter(|_| !responds), answered, ..Malformed::invalid(why) }
     };
     let kept = |raw: &RawValue| text.slice_ref(raw.get());
@@ -150,8 +146,8 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
     if id == Some(None) {
         return Err(invalid("Invalid Request: id must be a string or a 64-bit integer"));
     }
-    match (id.flatten(), method, result, error) {
-        (id, Some(method), None, None) => {
+    match (id.flatten(), method, Member::of(envelope)) {
+        (id, Some(method), _) if present(envelope.result).or(present(envelope.error)).is_none() => {
             let Some(method) = string(method.get()) else {
                 return Err(invalid("Invalid Request: method must be a string"));
             };
@@ -159,7 +155,7 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
                 Cow::Borrowed(plain) => text.slice_ref(plain),
                 Cow::Owned(escaped) => escaped.into(),
             };
-            let params = match params.map(RawValue::get) {
+            let params = match present(envelope.params).map(RawValue::get) {
                 Some(raw) if object(raw).is_some_and(|object| object != raw) => Some(ByteString::from_static("{}")),
                 Some(raw) if raw.starts_with(['{', '[']) => Some(text.slice_ref(raw)),
                 Some(_) => return Err(invalid("Invalid Request: params must be an object")),
@@ -170,8 +166,8 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
                 None => Kind::Notification { method, params },
             })
         }
-        (Some(id), None, Some(result), None) => Ok(Kind::Response { id, result: Ok(kept(result)) }),
-        (Some(id), None, None, Some(error)) if error.get().starts_with('{') => {
+        (Some(id), None, Ok(Member::Result(result))) => Ok(Kind::Response { id, result: Ok(kept(result)) }),
+        (Some(id), None, Ok(Member::Error(error))) if error.get().starts_with('{') => {
             Ok(Kind::Response { id, result: Err(kept(error)) })
         }
         _ => Err(invalid("Invalid Request: neither a request, a notification nor a response")),
@@ -181,7 +177,12 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
 /// The id in a body that cannot be read as a message.
 fn answered(body: &[u8]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(body);
-    Envelope::parse(&text).ok()?.readable_id()
+    readable_id(&Envelope::parse(&text).ok()?)
+}
+
+/// The id, if it is one, and no other reader could take another one.
+fn readable_id(envelope: &Envelope<'_>) -> Option<RequestId> {
+    RequestId::from_json(envelope.id.filter(|_| !envelope.repeated_id)?.get())
 }
 
 fn is_array(text: &str) -> bool {

@@ -3,6 +3,7 @@
 mod envelope;
 mod error;
 mod line;
+mod member;
 mod message;
 mod read;
 mod request_id;
@@ -12,6 +13,7 @@ pub(crate) use self::envelope::{Envelope, string};
 pub use self::error::McpError;
 pub(crate) use self::error::shortened;
 pub(crate) use self::line::one_line;
+pub(crate) use self::member::{Member, present};
 pub(crate) use self::message::{Kind, Malformed, Message};
 pub(crate) use self::read::{object, read, read_object};
 pub use self::request_id::RequestId;

@@ -17,13 +17,12 @@ use super::answer::{Answer, JSON};
 use super::call_tool_result::ForLegacy;
 use super::completion::Completion;
 use super::later::Later;
-use super::member::Member;
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
 use crate::exchange::Exchange;
 use crate::inbound::headers::{MINTED, SESSION_ID};
 use crate::inbound::{Collect, is_media};
-use crate::jsonrpc::{Envelope, McpError, RequestId};
+use crate::jsonrpc::{Envelope, McpError, Member, RequestId, read};
 
 /// The request that a response must fit.
 #[derive(Debug)]
@@ -154,7 +153,7 @@ impl Settle {
         }
         let (holds, result) = match Member::of(&envelope)? {
             Member::Error(error) => {
-                let error: Error = serde_json::from_str(error.get()).map_err(|_| "its error has no code")?;
+                let error: Error = read(error.get()).map_err(|_| "its error has no code")?;
                 (Holds::Error(error.code), None)
             }
             Member::Result(result) => {

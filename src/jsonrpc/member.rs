@@ -1,6 +1,6 @@
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::Envelope;
+use super::envelope::Envelope;
 
 /// The member that makes a message a response (JSON-RPC 2.0, section 5).
 #[derive(Clone, Copy, Debug)]
