@@ -306,8 +306,10 @@ impl<S> Inner<S> {
         #[serde(bound = "", rename_all = "camelCase")]
         struct Page<'a, S> {
             tools: Listed<'a, S>,
-            ttl_ms: u32,
-            cache_scope: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            ttl_ms: Option<u32>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cache_scope: Option<&'static str>,
         }
         #[derive(Deserialize)]
         struct Params {
@@ -318,7 +320,10 @@ impl<S> Inner<S> {
             // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
             Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
             Params { cursor: None } => {
-                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms: TTL_MS, cache_scope: "private" }))
+                // Legacy versions have no hints for caches.
+                let is_modern = version.is_modern();
+                let (ttl_ms, cache_scope) = (is_modern.then_some(TTL_MS), is_modern.then_some("private"));
+                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms, cache_scope }))
             }
         }
     }
