@@ -12,6 +12,8 @@ use crate::jsonrpc::{Malformed, McpError};
 /// Why a request was not let in. What a client sent is never part of the text.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Rejection {
+    /// Of all requests together too much is being received.
+    BodiesFull,
     BodyTimeout(Duration),
     BodyTooLarge {
         limit: Option<usize>,
@@ -67,7 +69,7 @@ impl Rejection {
 
     /// How long to wait before the next try, in seconds, where a try may then succeed.
     pub(crate) fn retry_after(&self) -> Option<u32> {
-        matches!(self, Self::Refused(Refused::Full | Refused::OwnerFull)).then_some(1)
+        matches!(self, Self::BodiesFull | Self::Refused(Refused::Full | Refused::OwnerFull)).then_some(1)
     }
 
     /// The methods that are allowed instead.
@@ -78,6 +80,11 @@ impl Rejection {
     fn row(&self) -> (StatusCode, i64, &'static str) {
         let invalid = McpError::INVALID_REQUEST;
         match self {
+            Self::BodiesFull => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                McpError::INTERNAL_ERROR,
+                "Too many bytes of request bodies are being received",
+            ),
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, invalid, "The body was not whole within"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, invalid, "The body is too large"),
             Self::BodyUnreadable => (StatusCode::BAD_REQUEST, invalid, "The body broke off"),
@@ -165,6 +172,7 @@ mod tests {
     #[test]
     fn only_refusals_that_pass_say_when_to_try_again() {
         assert_eq!(Rejection::Refused(Refused::Full).retry_after(), Some(1));
+        assert_eq!(Rejection::BodiesFull.retry_after(), Some(1));
         assert_eq!(Rejection::Refused(Refused::Duplicate).retry_after(), None);
     }
 }
