@@ -19,6 +19,7 @@ use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
 use crate::exchange::{Answered, Outcome, Question};
 use crate::jsonrpc::{McpError, RequestId, one_line};
+use crate::protocol::capability_for;
 use crate::reply::InputRequired;
 
 /// People answer, so it takes a while.
@@ -179,16 +180,6 @@ impl Client {
             Ok(result) => serde_json::from_str(&result).map_err(invalid),
             Err(error) => Err(ClientError::answered(&error)),
         }
-    }
-}
-
-/// What a client has to declare that is to be asked by this method (2026-07-28, *Multi Round-Trip Requests*).
-fn capability_for(method: &str) -> Option<&'static str> {
-    match method {
-        "elicitation/create" => Some("elicitation"),
-        "roots/list" => Some("roots"),
-        "sampling/createMessage" => Some("sampling"),
-        _ => None,
     }
 }
 
