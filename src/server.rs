@@ -284,7 +284,11 @@ impl McpServerBuilder {
     }
 
     /// The pause after which a silent stream gets a comment, so that proxies hold it open: 15 s by default; `None` sends
-    /// none.
+    /// none at all.
+    ///
+    /// The first comment of a stream comes after 500 ms of silence at most. It is for clients that disconnect after they
+    /// have sent more bytes behind their request (HTTP/1.1 pipelining): hyper notices that only when a write fails, and the
+    /// head of the stream itself may still be written without an error.
     pub fn keep_alive(mut self, pause: Option<Duration>) -> Self {
         self.streaming.keep_alive = pause;
         self
