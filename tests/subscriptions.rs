@@ -538,9 +538,10 @@ async fn a_server_without_subscribers_does_not_know_the_method() {
 #[tokio::test]
 async fn a_hostile_filter_costs_no_more_than_its_size() {
     let (site, subscriptions) = site();
-    let unique: Vec<_> = (0..200_000).map(|n| format!("n:{n:08}")).collect();
+    let unique: Vec<_> = (0..1_024).map(|n| format!("n:{n:08}")).collect();
     let equal = vec!["a:b"; 400_000];
-    for (filter, number) in [(json!(unique), 200_000), (json!(equal), 1)] {
+    let both: Vec<_> = (0..200_000).map(|n| format!("n:{:08}", n % 1_024)).collect();
+    for (filter, number) in [(json!(unique), 1_024), (json!(equal), 1), (json!(both), 1_024)] {
         let began = std::time::Instant::now();
         let filter = json!({ "resourceSubscriptions": filter });
         let asks = listens("1", &filter);
@@ -558,6 +559,34 @@ async fn a_hostile_filter_costs_no_more_than_its_size() {
         site.parked(0).await;
         assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
     }
+}
+
+#[tokio::test]
+async fn a_filter_names_no_more_uris_than_its_limits_allow() {
+    let (site, _subscriptions) = site();
+    let numbered = |count: usize| (0..count).map(|number| format!("n:{number}")).collect::<Vec<_>>();
+    let long = |lengths: &[usize]| lengths.iter().map(|&length| "x".repeat(length)).collect::<Vec<_>>();
+    for (uris, limit) in [
+        (numbered(1_024), None),
+        (numbered(1_025), Some("1024 URIs")),
+        (numbered(300_000), Some("1024 URIs")),
+        (long(&[60_000, 5_536]), None),
+        (long(&[60_000, 5_537]), Some("65536 bytes of URIs")),
+        (long(&[4_000_000]), Some("65536 bytes of URIs")),
+    ] {
+        let filter = json!({ "resourceSubscriptions": uris });
+        let Some(limit) = limit else {
+            let mut events = site.open(&listens("1", &filter)).await;
+            let honoured = &read(&mut events).await["params"]["notifications"]["resourceSubscriptions"];
+            assert_eq!(honoured.as_array().unwrap().len(), uris.len());
+            continue;
+        };
+        let error = site.ask(&listens("1", &filter)).await.error(200, INVALID_PARAMS, "1");
+        assert!(error.message.contains(limit) && error.message.contains("resourceSubscriptions"), "{}", error.message);
+        // What the client sent is not part of it.
+        assert!(error.message.len() < 120, "{}", error.message);
+    }
+    site.parked(0).await;
 }
 
 #[tokio::test(start_paused = true)]
