@@ -135,6 +135,13 @@ fn closed(id: &Value) -> Value {
     json!({ "resultType": "complete", "_meta": { ID: id } })
 }
 
+/// The same with the name of the server, as the router has it in every result.
+fn closed_by_name(id: &Value) -> Value {
+    let mut result = closed(id);
+    result["_meta"][INFO] = json!({ "name": "n", "version": "1" });
+    result
+}
+
 const LISTS: [Change; 3] = [Change::PromptsListChanged, Change::ResourcesListChanged, Change::ToolsListChanged];
 
 fn all_changes() -> Vec<Change> {
@@ -274,7 +281,7 @@ async fn every_message_carries_the_id_of_its_request_as_it_is() {
     let mut events = opened(&site, "\"1\"", &to_all()).await;
     site.server.shutdown(Duration::ZERO).await;
     assert_eq!(read(&mut events).await, cancelled(&json!("1")));
-    events.ends_with_result("\"1\"", &closed(&json!("1"))).await;
+    events.ends_with_result("\"1\"", &closed_by_name(&json!("1"))).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -455,7 +462,7 @@ async fn a_client_that_never_reads_holds_up_nobody() {
     assert_eq!(site.server.parked(), 2);
     site.server.shutdown(Duration::ZERO).await;
     assert_eq!(site.server.parked(), 0);
-    ends_in_order(events, &json!(2), &closed(&json!(2))).await;
+    ends_in_order(events, &json!(2), &closed_by_name(&json!(2))).await;
     drop(unread);
 }
 
@@ -667,10 +674,10 @@ async fn a_shutdown_closes_it_when_it_begins() {
     site.server.shutdown(Duration::from_secs(10)).await;
     assert!(began.elapsed().is_zero());
     assert_eq!(site.server.parked(), 0);
-    ends_in_order(read_all, &json!(1), &closed(&json!(1))).await;
+    ends_in_order(read_all, &json!(1), &closed_by_name(&json!(1))).await;
     assert_eq!(read(&mut unread).await, acknowledged(&json!("2"), &to_all()));
     assert_eq!(read(&mut unread).await, note_of(&json!("2"), &updated("a:b")));
-    ends_in_order(unread, &json!("2"), &closed(&json!("2"))).await;
+    ends_in_order(unread, &json!("2"), &closed_by_name(&json!("2"))).await;
     assert_eq!(site.outcomes.count(Outcome::ShutDown), 2);
     site.ask(&listens("3", &to_all())).await.error(503, INTERNAL_ERROR, "3");
 }
@@ -694,10 +701,10 @@ async fn over_sockets_a_shutdown_closes_all_of_them() {
     for (id, mut connection) in connections {
         assert_eq!(read_event(&connection.event().await), cancelled(&json!(id)));
         let last = connection.event().await;
-        assert_eq!(result_of(last.strip_prefix("data: ").unwrap(), &id.to_string()), closed(&json!(id)));
+        assert_eq!(result_of(last.strip_prefix("data: ").unwrap(), &id.to_string()), closed_by_name(&json!(id)));
         connection.end_of_stream().await;
     }
-    ends_in_order(events, &json!("h"), &closed(&json!("h"))).await;
+    ends_in_order(events, &json!("h"), &closed_by_name(&json!("h"))).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -719,7 +726,39 @@ async fn a_shutdown_waits_for_no_slow_reader() {
         number += 1;
     }
     assert_eq!((last, number), (cancelled(&json!(1)), 64));
-    unread.ends_with_result("1", &closed(&json!(1))).await;
+    unread.ends_with_result("1", &closed_by_name(&json!(1))).await;
+}
+
+/// 2026-07-28, *Result Responses*: the layer gives this result where the router gives all others.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_closes_it_with_the_name_of_the_server_that_its_router_knows() {
+    let waits = async |subscription: Subscription| -> Reply<Value> {
+        let requested = subscription.requested().clone();
+        let _stream = subscription.acknowledge(requested).await;
+        std::future::pending().await
+    };
+    let takes_the_token = async move |token: Cancellation, subscription: Subscription| {
+        let stream = subscription.acknowledge(SubscriptionFilter::default()).await;
+        token.cancelled().await;
+        stream.close().await
+    };
+    let subscriptions = Subscriptions::new();
+    let of_its_own = named().tool(tool()).subscriptions(&subscriptions);
+    let of_another = McpRouter::default().tool(tool()).subscriptions(&subscriptions);
+    for (site, expected) in [
+        (over(of_its_own), closed_by_name(&json!(1))),
+        (over(named().merge(of_another)), closed_by_name(&json!(1))),
+        (over(named().request(LISTEN, waits)), closed_by_name(&json!(1))),
+        (over(named().fallback(waits)), closed_by_name(&json!(1))),
+        (over(named().request(LISTEN, takes_the_token)), closed_by_name(&json!(1))),
+        (Site::over(on_post(waits)), closed(&json!(1))),
+    ] {
+        let mut events = site.open(&listens("1", &json!({}))).await;
+        assert_eq!(read(&mut events).await, acknowledged(&json!(1), &json!({})));
+        site.server.shutdown(Duration::from_secs(10)).await;
+        ends_in_order(events, &json!(1), &expected).await;
+        assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::ShutDown)]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -741,11 +780,12 @@ async fn one_that_meets_a_shutdown_is_closed_or_refused() {
                     return false;
                 }
                 if answer.header("content-type") == Some("application/json") {
-                    assert_eq!(answer.result("1"), closed(&json!(1)));
+                    // Without a name, where the shutdown came before the router.
+                    assert!([closed(&json!(1)), closed_by_name(&json!(1))].contains(&answer.result("1")));
                     return true;
                 }
                 let messages: Vec<_> = answer.text().trim_end().split("\n\n").map(read_event).collect();
-                let result = json!({ "jsonrpc": "2.0", "id": 1, "result": closed(&json!(1)) });
+                let result = json!({ "jsonrpc": "2.0", "id": 1, "result": closed_by_name(&json!(1)) });
                 assert_eq!(messages, [acknowledged(&json!(1), &to_all()), cancelled(&json!(1)), result]);
                 true
             });
@@ -872,10 +912,7 @@ async fn a_handler_acknowledges_what_was_asked_for_and_closes_in_order() {
         assert_eq!(read(&mut events).await, acknowledged(&json!(1), &filter));
         assert_eq!(read(&mut events).await, note_of(&json!(1), &Change::ToolsListChanged));
         assert_eq!(read(&mut events).await, note_of(&json!(1), &updated("a:b")));
-        let mut result = closed(&json!(1));
-        if is_router {
-            result["_meta"][INFO] = json!({ "name": "n", "version": "1" });
-        }
+        let result = if is_router { closed_by_name(&json!(1)) } else { closed(&json!(1)) };
         // 2026-07-28, *Cancellation* and *Subscriptions*, as at a shutdown.
         ends_in_order(events, &json!(1), &result).await;
         assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Replied)]);

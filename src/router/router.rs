@@ -247,6 +247,12 @@ impl<S> Inner<S> {
         let found = match message.kind() {
             Kind::Request { method, .. } => {
                 completion = context.version.is_modern().then(|| self.about.completion(method));
+                if let (Some(completion), Some(exchange)) = (&completion, context.subject.exchange())
+                    && exchange.is_subscription()
+                {
+                    // At a shutdown the layer closes it without its handler.
+                    exchange.set_server_info(completion.server_info.clone());
+                }
                 self.request(method, message, context, request.headers())
             }
             Kind::Notification { method, .. } => self.unanswered(self.methods.notification(method), method),
