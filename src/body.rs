@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::exchange::{Lifecycle, Piece};
@@ -18,11 +18,17 @@ use crate::extract::Call;
 use crate::foreign::Course;
 use crate::reply::minted;
 
+/// The longest silence before the first comment of a stream. hyper does not see a client disconnect while unread bytes
+/// follow its request, until a write fails. That write cannot be the head: it succeeds, and is answered with a reset.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
 pin_project! {
     /// The events of a reply that is a stream. Dropped before its end, it means that the client is gone.
     pub(crate) struct ReplyStream {
         reader: Reader,
         keep_alive: Option<Duration>,
+        // Before the next comment.
+        pause: Option<Duration>,
         // Armed only while there is nothing to send.
         #[pin]
         timer: Option<Sleep>,
@@ -37,7 +43,8 @@ struct Reader {
 
 impl ReplyStream {
     pub(crate) fn new(exchange: Arc<Call>, keep_alive: Option<Duration>) -> Self {
-        Self { reader: Reader { exchange, has_all: false }, keep_alive, timer: None }
+        let pause = keep_alive.map(|pause| pause.min(FIRST_PAUSE));
+        Self { reader: Reader { exchange, has_all: false }, keep_alive, pause, timer: None }
     }
 }
 
@@ -61,13 +68,14 @@ impl Stream for ReplyStream {
                 Poll::Pending => break,
             }
         }
-        let Some(pause) = *this.keep_alive else { return Poll::Pending };
+        let Some(pause) = *this.pause else { return Poll::Pending };
         if this.timer.is_none() {
             this.timer.set(Some(sleep(pause)));
         }
-        let Some(mut timer) = this.timer.as_pin_mut() else { return Poll::Pending };
-        ready!(timer.as_mut().poll(cx));
-        timer.reset(Instant::now() + pause);
+        let Some(timer) = this.timer.as_mut().as_pin_mut() else { return Poll::Pending };
+        ready!(timer.poll(cx));
+        this.timer.set(None);
+        *this.pause = *this.keep_alive;
         Poll::Ready(Some(Event::default().comment("")))
     }
 }

@@ -25,7 +25,7 @@ use crate::body::passing;
 use crate::exchange::{Caller, Completion, Guard, InFlight, Refused, Unanswered};
 use crate::foreign::{Head, without_late_answers};
 use crate::inbound::headers::wrap_session;
-use crate::inbound::{Accepts, Collect, CollectError, Refusal, discard};
+use crate::inbound::{Accepts, Collect, CollectError, OverBudget, Refusal, discard};
 use crate::outbound::{completed, pass, stream};
 use crate::post::{Dispatched, Post};
 use crate::rejection::Rejection;
@@ -233,7 +233,7 @@ where
     }
 }
 
-/// The whole body, unless it is too large, too slow, or in the way of a shutdown.
+/// The whole body, unless it is too large, too slow, one too many, or in the way of a shutdown.
 fn poll_body(
     collect: &mut Collect,
     waits: &mut Option<Pin<Box<Waiting>>>,
@@ -241,12 +241,15 @@ fn poll_body(
     cx: &mut Context<'_>,
 ) -> Poll<Result<Bytes, Rejection>> {
     let gate = &shared.gate;
-    Poll::Ready(match Pin::new(collect).poll(cx) {
+    Poll::Ready(match Pin::new(&mut *collect).poll(cx) {
         Poll::Ready(Ok(body)) => Ok(body),
         Poll::Ready(Err(CollectError::Broken)) => Err(Rejection::BodyUnreadable),
         Poll::Ready(Err(CollectError::TooLarge)) => Err(Rejection::BodyTooLarge { limit: Some(gate.max_body_bytes) }),
         Poll::Ready(Err(CollectError::TooLargeElsewhere)) => Err(Rejection::BodyTooLarge { limit: None }),
         Poll::Pending => {
+            if let Err(OverBudget) = collect.charge(&shared.reading) {
+                return Poll::Ready(Err(Rejection::BodiesFull));
+            }
             let at = || Instant::now().checked_add(gate.body_timeout);
             if waiting(waits).poll_timer(at, cx).is_ready() {
                 return Poll::Ready(Err(Rejection::BodyTimeout(gate.body_timeout)));

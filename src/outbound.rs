@@ -147,7 +147,7 @@ fn last_events(completion: Completion<Settled>, exchange: &Call, shared: &Shared
         // 2026-07-28 has two pages on how a server ends a subscription. *Cancellation* wants the first event,
         // *Subscriptions* the second.
         Completion::Ended(End { outcome: Outcome::ShutDown, .. }) if exchange.is_subscription() => {
-            vec![closing(id), Answer::subscription_closed(id).into_line()]
+            vec![closing(id), Answer::subscription_closed(id, exchange.server_info()).into_line()]
         }
         completion => vec![answer(&completion, exchange, shared).into_line()],
     }
@@ -164,7 +164,9 @@ fn answer(completion: &Completion<Settled>, exchange: &Call, shared: &Shared) ->
         Outcome::Cancelled => {
             McpError::new(shared.cancel_code.unwrap_or_else(|| version.cancelled_code()), "Request cancelled")
         }
-        Outcome::ShutDown if exchange.is_subscription() => return Answer::subscription_closed(id),
+        Outcome::ShutDown if exchange.is_subscription() => {
+            return Answer::subscription_closed(id, exchange.server_info());
+        }
         Outcome::ShutDown => McpError::new(version.shut_down_code(), "The server is shutting down"),
         Outcome::TimedOut => McpError::new(version.timed_out_code(), "Request timed out"),
         Outcome::Disconnected | Outcome::Replied => McpError::internal_error("Internal error"),

@@ -5,6 +5,17 @@ use std::fmt;
 /// The key in `_meta` of what belongs to a subscription: the id of its request (2026-07-28, *Subscriptions*).
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// The capability that a client declares if it takes requests of this method; `None` for methods that no client takes
+/// (2026-07-28, *Multi Round-Trip Requests*).
+pub(crate) fn capability_for(method: &str) -> Option<&'static str> {
+    match method {
+        "elicitation/create" => Some("elicitation"),
+        "roots/list" => Some("roots"),
+        "sampling/createMessage" => Some("sampling"),
+        _ => None,
+    }
+}
+
 /// A revision of the Model Context Protocol.
 ///
 /// Those up to 2025-11-25 are *legacy*: a client initializes, may have a session, and cancels by a notification. From
@@ -68,6 +79,11 @@ impl ProtocolVersion {
             "server/discover" | "subscriptions/listen" => !self.is_modern(),
             _ => false,
         }
+    }
+
+    /// A request of this method may be answered by requests for input (2026-07-28, *Multi Round-Trip Requests*).
+    pub(crate) fn may_require_input(self, method: &str) -> bool {
+        self.is_modern() && matches!(method, "prompts/get" | "resources/read" | "tools/call")
     }
 
     /// Arguments that a tool does not take are answered by a result with `isError`, which a model reads, and not by a
@@ -204,6 +220,17 @@ mod tests {
             assert!(legacy.lacks(method) && !modern.lacks(method), "{method}");
         }
         assert!(!modern.lacks("tools/call") && !legacy.lacks("tools/call") && !legacy.lacks("x"));
+    }
+
+    #[test]
+    fn three_modern_methods_may_require_input() {
+        let (legacy, modern) = (ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28);
+        for method in ["prompts/get", "resources/read", "tools/call"] {
+            assert!(modern.may_require_input(method) && !legacy.may_require_input(method), "{method}");
+        }
+        for method in ["", "prompts/list", "resources/list", "server/discover", "tools/list", "Tools/call"] {
+            assert!(!modern.may_require_input(method), "{method}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::jsonrpc::{Malformed, McpError};
 /// Why a request was not let in. What a client sent is never part of the text.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Rejection {
+    /// Of all requests together too much is being received.
+    BodiesFull,
     BodyTimeout(Duration),
     BodyTooLarge {
         limit: Option<usize>,
@@ -67,7 +69,9 @@ impl Rejection {
             Self::ContentEncoding => Some((ACCEPT_ENCODING, HeaderValue::from_static("identity"))),
             Self::NothingFollows => Some((ALLOW, HeaderValue::from_static("POST"))),
             // In seconds.
-            Self::Refused(Refused::Full | Refused::OwnerFull) => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
+            Self::BodiesFull | Self::Refused(Refused::Full | Refused::OwnerFull) => {
+                Some((RETRY_AFTER, HeaderValue::from_static("1")))
+            }
             _ => None,
         }
     }
@@ -75,6 +79,11 @@ impl Rejection {
     fn row(&self) -> (StatusCode, i64, Cow<'static, str>) {
         let invalid = McpError::INVALID_REQUEST;
         match self {
+            Self::BodiesFull => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                McpError::INTERNAL_ERROR,
+                "Too many request bodies are being received".into(),
+            ),
             Self::BodyTimeout(limit) => (
                 StatusCode::REQUEST_TIMEOUT,
                 invalid,
@@ -185,6 +194,7 @@ mod tests {
     fn only_refusals_that_pass_say_when_to_try_again() {
         let header = |rejection: Rejection| rejection.header().map(|(name, _)| name);
         assert_eq!(header(Rejection::Refused(Refused::Full)), Some(RETRY_AFTER));
+        assert_eq!(header(Rejection::BodiesFull), Some(RETRY_AFTER));
         assert_eq!(header(Rejection::Refused(Refused::Duplicate)), None);
     }
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 use http::request::Parts;
 
 use crate::exchange::{AmbiguousCancel, Background, Departure, DuplicateId, InFlight, Observer, Options};
-use crate::inbound::{ConfigError, Gate, Hosts, Identify, Origins};
+use crate::inbound::{Budget, ConfigError, Gate, Hosts, Identify, Origins};
 use crate::protocol::{ProtocolVersion, Served};
 use crate::reply::{CancelledStream, Settled, Streaming};
 
 /// Refused bodies that are read on at once, so that their clients read the refusal.
 const MOST_DISCARDS: usize = 1_024;
+const MAX_READING_BYTES: usize = 256 * 1024 * 1024;
 
 /// What the layers of one MCP server share: its options and its parked exchanges. Clones are the same server.
 ///
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) identify: Identify,
     pub(crate) in_flight: Arc<InFlight<Settled>>,
     pub(crate) mints_sessions: bool,
+    /// What may be held of bodies that are not whole yet.
+    pub(crate) reading: Arc<Budget>,
     pub(crate) served: Served,
     pub(crate) streaming: Streaming,
 }
@@ -118,6 +121,7 @@ pub struct McpServerBuilder {
     cancel_code: Option<i64>,
     gate: Gate,
     identify: Identify,
+    max_reading_bytes: Option<usize>,
     no_sessions: bool,
     options: Options,
     served: Served,
@@ -170,6 +174,22 @@ impl McpServerBuilder {
     /// crate's extractors do not.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.gate.max_body_bytes = bytes;
+        self
+    }
+
+    /// The maximum number of bytes held of POST bodies that are still being received, all requests together: 256 MiB by
+    /// default. A request whose next bytes exceed it gets 503 with `Retry-After`.
+    ///
+    /// Only bytes that have arrived count, whatever a `Content-Length` promises, and only while more of the same body is to
+    /// come. A small body that arrives in one piece never counts, so a cancel gets through when slow uploads have used
+    /// everything up. Keep this well above [`max_body_bytes`](Self::max_body_bytes), or large bodies never get through.
+    ///
+    /// ```
+    /// # use mcp_layer::McpServer;
+    /// let server = McpServer::builder().max_reading_bytes(64 * 1024 * 1024).build();
+    /// ```
+    pub fn max_reading_bytes(mut self, bytes: usize) -> Self {
+        self.max_reading_bytes = Some(bytes);
         self
     }
 
@@ -264,7 +284,11 @@ impl McpServerBuilder {
     }
 
     /// The pause after which a silent stream gets a comment, so that proxies hold it open: 15 s by default; `None` sends
-    /// none.
+    /// none at all.
+    ///
+    /// The first comment of a stream comes after 500 ms of silence at most. It is for clients that disconnect after they
+    /// have sent more bytes behind their request (HTTP/1.1 pipelining): hyper notices that only when a write fails, and the
+    /// head of the stream itself may still be written without an error.
     pub fn keep_alive(mut self, pause: Option<Duration>) -> Self {
         self.streaming.keep_alive = pause;
         self
@@ -360,6 +384,7 @@ impl McpServerBuilder {
                 identify: self.identify,
                 in_flight,
                 mints_sessions: !self.no_sessions,
+                reading: Arc::new(Budget::new(self.max_reading_bytes.unwrap_or(MAX_READING_BYTES))),
                 served: self.served,
                 streaming: self.streaming,
             }),

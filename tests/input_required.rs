@@ -8,13 +8,15 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post as on_post;
 use http::StatusCode;
 use mcp_layer::{
-    Arguments, CallToolResult, Client, InputRequired, InputResponses, McpError, McpLayer, McpRouter, Notifier, Reply,
-    ServerInfo, Tool,
+    Arguments, CallToolResult, Client, ClientError, Deferred, DeferredReply, InputRequired, InputResponses, McpError,
+    McpLayer, McpRouter, McpServer, Notifier, Reply, ServerInfo, Tool,
 };
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use support::{Answer, INVALID_PARAMS, Post, Site, call, modern, note, post, request};
+use support::{
+    Answer, INTERNAL_ERROR, INVALID_PARAMS, Post, Site, call, calls as in_each_version, modern, note, post, request,
+};
 
 const INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -60,8 +62,14 @@ fn router() -> McpRouter {
         .request("resources/read", greet)
 }
 
+/// A request of a client that can do all that it may be asked for.
 fn calls(method: &str, own: &Value) -> Post {
+    calls_declaring(&json!({ "elicitation": {}, "roots": {}, "sampling": {} }), method, own)
+}
+
+fn calls_declaring(capabilities: &Value, method: &str, own: &Value) -> Post {
     let mut params = own.clone();
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
     match method {
         "resources/read" => params["uri"] = "a:b".into(),
         _ => params["name"] = "greet".into(),
@@ -271,6 +279,105 @@ async fn a_handler_asks_for_what_the_client_has_declared() {
     assert_eq!(method(&json!({ "sampling": {} })).await, "sampling/createMessage");
     let error = site.ask(&declared(&json!({}))).await.error(400, -32021, "1");
     assert_eq!(error.data.unwrap(), json!({ "requiredCapabilities": { "elicitation": {} } }));
+}
+
+/// Each way in which this can answer a request.
+fn each_way(required: &InputRequired) -> Vec<(&'static str, Site)> {
+    let of = || required.clone();
+    let (plain, as_error, with_header) = (of(), of(), of());
+    let plain = async move || plain;
+    let as_error = async move || -> Result<CallToolResult, ClientError> { Err(ClientError::InputRequired(as_error)) };
+    let with_header = async move || ([("x-own", "1")], with_header);
+    let by_ticket = {
+        let required = of();
+        async move |deferred: Deferred| -> DeferredReply {
+            let (ticket, reply) = deferred.split();
+            tokio::spawn(async move { ticket.answer(required).unwrap() });
+            reply
+        }
+    };
+    let mcp = McpRouter::new(ServerInfo::new("n", "1"));
+    let all = ["prompts/get", "tools/call", "tools/list", "x"]
+        .iter()
+        .fold(mcp, |mcp, method| mcp.request(*method, plain.clone()));
+    let transparent =
+        Router::new().route("/mcp", on_post(plain.clone())).layer(McpLayer::transparent(McpServer::new()));
+    vec![
+        ("a router", over(all)),
+        ("a transparent layer", Site::build(|options| options, |_, _| transparent)),
+        ("a handler", Site::over(on_post(plain))),
+        ("an error", Site::over(on_post(as_error))),
+        ("a header", Site::over(on_post(with_header))),
+        ("a ticket", Site::over(on_post(by_ticket))),
+    ]
+}
+
+/// MUST NOT (2026-07-28, *Multi Round-Trip Requests*).
+#[tokio::test]
+async fn a_client_is_not_asked_for_what_it_has_not_declared() {
+    let all = asks_for_the_name().and("b", "roots/list", ()).and("c", "sampling/createMessage", json!({}));
+    for (way, site) in each_way(&all) {
+        for (declared, missing) in [
+            (json!({}), json!({ "elicitation": {}, "roots": {}, "sampling": {} })),
+            (json!({ "elicitation": { "form": {} } }), json!({ "roots": {}, "sampling": {} })),
+            (json!({ "roots": {}, "sampling": {}, "tasks": {} }), json!({ "elicitation": {} })),
+            (json!({ "roots": {}, "elicitation": {}, "Sampling": {} }), json!({ "sampling": {} })),
+        ] {
+            for method in ["tools/call", "prompts/get"] {
+                let answer = site.ask(&calls_declaring(&declared, method, &json!({}))).await;
+                let error = answer.error(400, -32021, "1");
+                assert_eq!(error.data, Some(json!({ "requiredCapabilities": missing })), "{way} {method}");
+            }
+        }
+        let asked = site.ask(&calls("tools/call", &json!({}))).await.result("1");
+        assert_eq!(asked["inputRequests"].as_object().unwrap().len(), 3, "{way}");
+    }
+    // Nothing is asked for.
+    for (way, site) in each_way(&InputRequired::later("busy")) {
+        let asked = site.ask(&calls_declaring(&json!({}), "tools/call", &json!({}))).await.result("1");
+        assert_eq!((&asked["resultType"], &asked["requestState"]), (&"input_required".into(), &"busy".into()), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_asks_where_nobody_may_is_at_fault() {
+    for required in [asks_for_the_name(), InputRequired::later("busy")] {
+        for (way, site) in each_way(&required) {
+            for (version, call) in in_each_version(&json!({ "name": "greet" })) {
+                if version != support::MODERN {
+                    let error = site.ask(&call).await.error(200, INTERNAL_ERROR, "1");
+                    assert_eq!((error.message.as_str(), error.data), ("Internal error", None), "{way} {version}");
+                }
+            }
+            for method in ["tools/list", "x"] {
+                let error =
+                    site.ask(&calls(method, &json!({})).without("mcp-name")).await.error(200, INTERNAL_ERROR, "1");
+                assert_eq!(error.message, "Internal error", "{way} {method}");
+            }
+        }
+    }
+    for method in ["ping", "tools/call", "elicitation/Create", ""] {
+        for (way, site) in each_way(&asks_for_the_name().and("b", method, json!({}))) {
+            let answer = site.ask(&calls("tools/call", &json!({}))).await;
+            assert_eq!(answer.error(200, INTERNAL_ERROR, "1").message, "Internal error", "{way} {method}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_has_begun_ends_with_the_error() {
+    let handler = async |notifier: Notifier| {
+        notifier.notify("notifications/message", json!({ "level": "info", "data": "a" })).await.unwrap();
+        asks_for_the_name()
+    };
+    let site = Site::over(on_post(handler));
+    for (request, code) in
+        [(calls_declaring(&json!({}), "tools/call", &json!({})), -32021), (post(call("1", &json!({}))), INTERNAL_ERROR)]
+    {
+        let mut events = site.open(&request).await;
+        assert_eq!(events.message().await, note(&json!("a")));
+        events.ends_with_error(code, "1").await;
+    }
 }
 
 #[tokio::test]

@@ -314,6 +314,26 @@ async fn unread_bytes_hide_a_departure_until_a_write_fails() {
 }
 
 #[tokio::test]
+async fn the_first_comment_shows_a_departure_that_unread_bytes_hide() {
+    // No other comment comes during the test.
+    let rarely: fn(McpServerBuilder) -> McpServerBuilder =
+        |options| options.keep_alive(Some(Duration::from_secs(3_600))).stream_after(Some(Duration::from_millis(20)));
+    for (path, end) in [("/mcp", "dropped 1"), ("/polite", "fired 1: Disconnected None")] {
+        for form in [Form::Stream, Form::Unbegun] {
+            let live = surrounded(1, rarely).await;
+            let mut connection = live.connect().await;
+            let request = form.request(Era::Modern, "1").to(path).bytes();
+            connection.send([request, post(call("2", &json!({}))).bytes()].concat()).await;
+            live.parked(1).await;
+            drop(connection);
+            live.parked(0).await;
+            live.probe.until(end).await;
+            assert_eq!(live.outcomes.all(), [("1".to_owned(), Outcome::Disconnected)]);
+        }
+    }
+}
+
+#[tokio::test]
 async fn unread_bytes_hide_a_departure_from_a_json_reply_and_nothing_is_left_at_its_end() {
     let live = Live::new().await;
     let mut connection = live.connect().await;

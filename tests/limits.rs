@@ -13,11 +13,15 @@ use futures_util::stream;
 use http::HeaderMap;
 use mcp_layer::{McpLayer, Reply};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 use tower_http::limit::RequestBodyLimitLayer;
 
-use support::{Answer, CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, Live, Site, call, cancel, chunk, held, post};
+use support::{
+    Answer, Asked, CANCELLED, Connection, INTERNAL_ERROR, INVALID_REQUEST, Live, Site, call, cancel, chunk, held, post,
+    until,
+};
 
 const LIMIT: usize = 64 * 1024;
 
@@ -134,6 +138,199 @@ async fn a_trickle_does_not_buy_time() {
     let response = Site::new().app.oneshot(request).await.unwrap();
     Answer::of(response).await.error(408, INVALID_REQUEST, None);
     assert!((30_000..31_010).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+}
+
+/// A request whose body the test sends piece by piece, on a clock that is held.
+struct Upload {
+    answer: Asked,
+    pieces: mpsc::UnboundedSender<std::io::Result<Bytes>>,
+}
+
+impl Upload {
+    async fn begin(site: &Site, first: impl Into<Bytes>) -> Self {
+        let (pieces, mut body) = mpsc::unbounded_channel();
+        let body = stream::poll_fn(move |cx| body.poll_recv(cx));
+        let (parts, _) = post("").request().into_parts();
+        let request = http::Request::from_parts(parts, Body::from_stream(body));
+        let response = site.app.clone().oneshot(request);
+        let upload = Self { answer: Asked::new(async { Answer::of(response.await.unwrap()).await }), pieces };
+        upload.send(first).await;
+        upload
+    }
+
+    /// Sends a piece, and lets the server read it.
+    async fn send(&self, piece: impl Into<Bytes>) {
+        self.pieces.send(Ok(piece.into())).unwrap();
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    async fn ends_with(self, last: impl Into<Bytes>) -> Answer {
+        self.pieces.send(Ok(last.into())).unwrap();
+        drop(self.pieces);
+        self.answer.answer().await
+    }
+
+    #[track_caller]
+    fn is_waited_for(&self) {
+        assert!(!self.answer.is_answered());
+    }
+
+    async fn ends_as_one_too_many(self) {
+        let refused = self.answer.answer().await;
+        refused.error(503, INTERNAL_ERROR, None);
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+}
+
+const BUDGET: usize = 1_000;
+
+fn with_a_budget() -> Site {
+    Site::with(|options| options.max_reading_bytes(BUDGET).max_body_bytes(2 * BUDGET))
+}
+
+/// Nothing of the budget is in use.
+async fn all_is_given_back(site: &Site) {
+    let whole = Upload::begin(site, vec![b' '; BUDGET]).await;
+    whole.is_waited_for();
+    let refused = Upload::begin(site, " ").await;
+    refused.ends_as_one_too_many().await;
+    whole.answer.abort();
+    sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_are_not_whole_yet_share_a_budget() {
+    let site = with_a_budget();
+    let spaces = |count: usize| vec![b' '; count];
+    let one = Upload::begin(&site, spaces(600)).await;
+    Upload::begin(&site, spaces(401)).await.ends_as_one_too_many().await;
+    let other = Upload::begin(&site, spaces(399)).await;
+    one.is_waited_for();
+    other.is_waited_for();
+    other.send(spaces(1)).await;
+    other.is_waited_for();
+    // What a body promises is not held, nor is a body of which nothing has come.
+    let nothing = Upload::begin(&site, "").await;
+    nothing.is_waited_for();
+
+    other.send(spaces(1)).await;
+    other.ends_as_one_too_many().await;
+    one.send(spaces(400)).await;
+    one.is_waited_for();
+    nothing.send(" ").await;
+    nothing.ends_as_one_too_many().await;
+    // The last piece of a body is not held, because the body is handed on.
+    one.ends_with(call("1", &json!({}))).await.result("1");
+    all_is_given_back(&site).await;
+    assert_eq!(site.server.parked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_budget_keeps_out_no_request_that_arrives_whole() {
+    let site = with_a_budget();
+    let parked = site.begin(&post(held("1")));
+    site.parked(1).await;
+    let slow = Upload::begin(&site, vec![b' '; BUDGET]).await;
+    site.ask(&post(sized(2 * BUDGET))).await.result("1");
+    // In two pieces, of which the first is empty: a head that comes alone, say.
+    Upload::begin(&site, "").await.ends_with(call("2", &json!({}))).await.result("2");
+    Upload::begin(&site, "").await.ends_with(cancel("1")).await.accepted();
+    parked.answer().await.error(200, CANCELLED, "1");
+    slow.is_waited_for();
+    let none = Site::with(|options| options.max_reading_bytes(0));
+    none.ask(&post(call("1", &json!({})))).await.result("1");
+    Upload::begin(&none, "{").await.ends_as_one_too_many().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_way_out_gives_the_budget_back() {
+    let site = with_a_budget();
+    let begin = || Upload::begin(&site, vec![b' '; BUDGET]);
+    for _ in 0..3 {
+        begin().await.ends_with(call("1", &json!({}))).await.result("1");
+        all_is_given_back(&site).await;
+        begin().await.ends_with(cancel("1")).await.accepted();
+        all_is_given_back(&site).await;
+        begin().await.ends_with("{").await.error(400, support::PARSE_ERROR, None);
+        all_is_given_back(&site).await;
+        begin().await.ends_with(vec![b' '; BUDGET + 1]).await.error(413, INVALID_REQUEST, None);
+        all_is_given_back(&site).await;
+
+        let over = begin().await;
+        over.send(" ").await;
+        over.ends_as_one_too_many().await;
+        all_is_given_back(&site).await;
+
+        let broken = begin().await;
+        broken.pieces.send(Err(std::io::Error::other("gone"))).unwrap();
+        broken.answer.answer().await.error(400, INVALID_REQUEST, None);
+        all_is_given_back(&site).await;
+
+        let late = begin().await;
+        sleep(Duration::from_secs(31)).await;
+        late.answer.answer().await.error(408, INVALID_REQUEST, None);
+        all_is_given_back(&site).await;
+
+        let left = begin().await;
+        left.answer.abort();
+        sleep(Duration::from_millis(1)).await;
+        all_is_given_back(&site).await;
+    }
+    // What begins while the server drains may be a cancel, and is read.
+    let parked = site.begin(&post(held("2")));
+    site.parked(1).await;
+    let in_the_way = begin().await;
+    let draining = tokio::spawn({
+        let server = site.server.clone();
+        async move { server.shutdown(Duration::from_secs(5)).await }
+    });
+    in_the_way.answer.answer().await.error(503, INTERNAL_ERROR, None);
+    all_is_given_back(&site).await;
+    draining.await.unwrap();
+    parked.answer().await.error(200, -32000, "2");
+}
+
+#[tokio::test]
+async fn slow_uploads_over_sockets_are_refused_beyond_the_budget() {
+    const UPLOADS: usize = 40;
+    const HALF: usize = 100_000;
+    // Ten halves, and not eleven.
+    let live = Site::with(|options| options.max_reading_bytes(1_050_000)).listen().await;
+    let body = sized(2 * HALF);
+    for most in [UPLOADS, 10] {
+        let (goes_on, waits) = tokio::sync::watch::channel(false);
+        let upload = |_| {
+            let (address, body, mut waits) = (live.address, body.clone(), waits.clone());
+            Asked::new(async move {
+                let mut connection = Connection::open(address).await;
+                connection.send(post(body.as_str()).head()).await;
+                connection.send(&body[..HALF]).await;
+                tokio::select! {
+                    answer = connection.answer() => return answer,
+                    waited = waits.wait_for(|goes_on| *goes_on) => drop(waited.unwrap()),
+                }
+                connection.send(&body[HALF..]).await;
+                connection.answer().await
+            })
+        };
+        let uploads: Vec<_> = (0..most).map(upload).collect();
+        until(|| uploads.iter().filter(|upload| upload.is_answered()).count() >= most.saturating_sub(10)).await;
+        live.post(&post(call("1", &json!({})))).await.result("1");
+        live.post(&post(cancel("1"))).await.accepted();
+        goes_on.send(true).unwrap();
+        let mut whole = 0;
+        for upload in uploads {
+            let answer = upload.answer().await;
+            if answer.status == 200 {
+                answer.result("1");
+                whole += 1;
+            } else {
+                answer.error(503, INTERNAL_ERROR, None);
+                assert_eq!(answer.header("retry-after"), Some("1"));
+            }
+        }
+        assert!((1..=10).contains(&whole), "{whole}");
+    }
 }
 
 #[tokio::test]

@@ -15,14 +15,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use support::{
-    CANCELLED, Era, Events, INTERNAL_ERROR, Live, Post, Site, call, cancel, error_of, held, initialize, modern, note,
-    post, result_of, until,
+    CANCELLED, COMMENT, Era, Events, INTERNAL_ERROR, Live, Post, Site, call, cancel, error_of, held, initialize,
+    modern, note, post, result_of, until,
 };
 
 const EVENTS_ONLY: &str = "text/event-stream";
 const JSON_ONLY: &str = "application/json";
-/// What a silent stream gets.
-const COMMENT: &str = ": ";
 
 /// Sends these notes, waits for the gate `gate`, and sends those.
 fn noted(id: &str, notes: &Value, then_notes: &Value) -> Post {
@@ -354,25 +352,34 @@ async fn a_slow_initialize_opens_a_session_for_a_client_that_takes_events_only_t
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_gets_comments() {
-    for (set, pause) in [(None, 15), (Some(Some(Duration::from_secs(4))), 4)] {
+    // The first one comes early.
+    for (set, first, pause) in [
+        (None, 500, 15_000),
+        (Some(Duration::from_secs(4)), 500, 4_000),
+        (Some(Duration::from_millis(501)), 500, 501),
+        (Some(Duration::from_millis(300)), 300, 300),
+        (Some(Duration::MAX), 500, 0),
+    ] {
         let site = Site::with(|options| match set {
-            Some(pause) => options.keep_alive(pause),
+            Some(pause) => options.keep_alive(Some(pause)),
             None => options,
         });
         let mut events = site.open(&noted("1", &json!(["a"]), &json!(["b"]))).await;
         let began = Instant::now();
-        let late = |times: u64| began.elapsed().as_millis() / 10 == u128::from(times * pause * 100);
+        // A timer may be late by a millisecond each time.
+        let late = |millis: u128| (millis..millis + 10).contains(&began.elapsed().as_millis());
         assert_eq!(events.message().await, note(&json!("a")));
         assert!(late(0));
-        for times in 1..=5 {
+        let times = if pause == 0 { 0 } else { 4 };
+        for times in 0..=times {
             assert_eq!(events.next().await.unwrap(), COMMENT);
-            assert!(late(times), "{times}: {:?}", began.elapsed());
+            assert!(late(first + times * pause), "{times}: {:?}", began.elapsed());
         }
         // What is sent begins the pause anew, and the end ends it.
         site.probe.open("gate");
         assert_eq!(events.message().await, note(&json!("b")));
         events.ends_with_result("1", &json!({ "text": "x" })).await;
-        assert!(late(5));
+        assert!(late(first + times * pause));
     }
 }
 
@@ -393,7 +400,24 @@ async fn a_note_puts_the_next_comment_off() {
     while let Some(event) = events.next().await {
         seen.push((began.elapsed().as_secs(), event.starts_with(':')));
     }
-    assert_eq!(seen, [(0, false), (10, false), (20, false), (30, false), (45, true), (50, false)]);
+    // The early one comes once.
+    assert_eq!(seen, [(0, false), (0, true), (10, false), (20, false), (30, false), (45, true), (50, false)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_never_silent_gets_no_comment() {
+    let handler = async |notifier: Notifier| {
+        for n in 0..100 {
+            notifier.notify("notifications/message", json!(n)).await.unwrap();
+            sleep(Duration::from_millis(490)).await;
+        }
+        Reply(json!({}))
+    };
+    let mut events = Site::over(on_post(handler)).open(&post(call("1", &json!({})))).await;
+    for _ in 0..=100 {
+        assert_ne!(events.next().await.unwrap(), COMMENT);
+    }
+    assert_eq!(events.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -401,7 +425,8 @@ async fn comments_can_be_switched_off() {
     let site = Site::with(|options| options.keep_alive(None).request_timeout(Some(Duration::from_secs(3_000))));
     let mut events = site.open(&noted("1", &json!(["a"]), &json!([]))).await;
     assert_eq!(events.message().await, note(&json!("a")));
-    events.ends_with_error(-32001, "1").await;
+    assert_ne!(events.next().await.unwrap(), COMMENT);
+    assert_eq!(events.next().await, None);
 }
 
 #[tokio::test]

@@ -117,10 +117,12 @@ async fn opened(site: &Site, id: &str, filter: &Value) -> Events {
     events
 }
 
+/// The clock is held: this passes at once, and before the first comment.
+const SILENCE: Duration = Duration::from_millis(400);
+
 /// Nothing more comes for now.
 async fn is_silent(events: &mut Events) {
-    // The clock is held: this passes at once, and less than a comment takes.
-    assert!(timeout(Duration::from_secs(1), events.next()).await.is_err());
+    assert!(timeout(SILENCE, events.next()).await.is_err());
 }
 
 /// The end that a server gives to a subscription.
@@ -131,6 +133,13 @@ async fn ends_in_order(mut events: Events, id: &Value, result: &Value) {
 
 fn closed(id: &Value) -> Value {
     json!({ "resultType": "complete", "_meta": { ID: id } })
+}
+
+/// The same with the name of the server, as the router has it in every result.
+fn closed_by_name(id: &Value) -> Value {
+    let mut result = closed(id);
+    result["_meta"][INFO] = json!({ "name": "n", "version": "1" });
+    result
 }
 
 const LISTS: [Change; 3] = [Change::PromptsListChanged, Change::ResourcesListChanged, Change::ToolsListChanged];
@@ -272,7 +281,7 @@ async fn every_message_carries_the_id_of_its_request_as_it_is() {
     let mut events = opened(&site, "\"1\"", &to_all()).await;
     site.server.shutdown(Duration::ZERO).await;
     assert_eq!(read(&mut events).await, cancelled(&json!("1")));
-    events.ends_with_result("\"1\"", &closed(&json!("1"))).await;
+    events.ends_with_result("\"1\"", &closed_by_name(&json!("1"))).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -381,7 +390,7 @@ async fn a_client_that_reads_slowly_hears_of_everything_in_the_end() {
     subscriptions.publish(Change::ToolsListChanged);
     read(&mut events).await;
     let mut heard = BTreeMap::<String, usize>::new();
-    while let Ok(event) = timeout(Duration::from_secs(1), events.next()).await {
+    while let Ok(event) = timeout(SILENCE, events.next()).await {
         let event = read_event(&event.unwrap());
         let what = event["params"]["uri"].as_str().unwrap_or(event["method"].as_str().unwrap()).to_owned();
         *heard.entry(what).or_default() += 1;
@@ -404,7 +413,7 @@ async fn what_changes_while_the_stream_is_full_is_heard_of_in_the_end() {
         yield_now().await;
     }
     let mut heard = Vec::new();
-    while let Ok(event) = timeout(Duration::from_secs(1), events.next()).await {
+    while let Ok(event) = timeout(SILENCE, events.next()).await {
         heard.push(read_event(&event.unwrap())["params"]["uri"].as_str().unwrap().to_owned());
     }
     // Those that wait, the one that waits for room, and each that has changed since.
@@ -453,7 +462,7 @@ async fn a_client_that_never_reads_holds_up_nobody() {
     assert_eq!(site.server.parked(), 2);
     site.server.shutdown(Duration::ZERO).await;
     assert_eq!(site.server.parked(), 0);
-    ends_in_order(events, &json!(2), &closed(&json!(2))).await;
+    ends_in_order(events, &json!(2), &closed_by_name(&json!(2))).await;
     drop(unread);
 }
 
@@ -475,11 +484,17 @@ async fn a_client_that_takes_no_event_stream_gets_406() {
 }
 
 #[tokio::test]
+async fn an_empty_array_is_an_empty_filter() {
+    let (site, _subscriptions) = site();
+    let mut events = site.open(&listens("1", &json!([]))).await;
+    assert_eq!(read(&mut events).await, acknowledged(&json!(1), &json!({})));
+}
+
+#[tokio::test]
 async fn a_filter_that_is_none_is_refused() {
     let (site, _subscriptions) = site();
     for filter in [
         json!(null),
-        json!([]),
         json!([true]),
         json!([true, ["a:b"], true, true]),
         json!("toolsListChanged"),
@@ -536,9 +551,10 @@ async fn a_server_without_subscribers_does_not_know_the_method() {
 #[tokio::test]
 async fn a_hostile_filter_costs_no_more_than_its_size() {
     let (site, subscriptions) = site();
-    let unique: Vec<_> = (0..200_000).map(|n| format!("n:{n:08}")).collect();
+    let unique: Vec<_> = (0..1_024).map(|n| format!("n:{n:08}")).collect();
     let equal = vec!["a:b"; 400_000];
-    for (filter, number) in [(json!(unique), 200_000), (json!(equal), 1)] {
+    let both: Vec<_> = (0..200_000).map(|n| format!("n:{:08}", n % 1_024)).collect();
+    for (filter, number) in [(json!(unique), 1_024), (json!(equal), 1), (json!(both), 1_024)] {
         let began = std::time::Instant::now();
         let filter = json!({ "resourceSubscriptions": filter });
         let asks = listens("1", &filter);
@@ -558,14 +574,42 @@ async fn a_hostile_filter_costs_no_more_than_its_size() {
     }
 }
 
+#[tokio::test]
+async fn a_filter_names_no_more_uris_than_its_limits_allow() {
+    let (site, _subscriptions) = site();
+    let numbered = |count: usize| (0..count).map(|number| format!("n:{number}")).collect::<Vec<_>>();
+    let long = |lengths: &[usize]| lengths.iter().map(|&length| "x".repeat(length)).collect::<Vec<_>>();
+    for (uris, limit) in [
+        (numbered(1_024), None),
+        (numbered(1_025), Some("1024 URIs")),
+        (numbered(300_000), Some("1024 URIs")),
+        (long(&[60_000, 5_536]), None),
+        (long(&[60_000, 5_537]), Some("65536 bytes of URIs")),
+        (long(&[4_000_000]), Some("65536 bytes of URIs")),
+    ] {
+        let filter = json!({ "resourceSubscriptions": uris });
+        let Some(limit) = limit else {
+            let mut events = site.open(&listens("1", &filter)).await;
+            let honoured = &read(&mut events).await["params"]["notifications"]["resourceSubscriptions"];
+            assert_eq!(honoured.as_array().unwrap().len(), uris.len());
+            continue;
+        };
+        let error = site.ask(&listens("1", &filter)).await.error(200, INVALID_PARAMS, "1");
+        assert!(error.message.contains(limit) && error.message.contains("resourceSubscriptions"), "{}", error.message);
+        // What the client sent is not part of it.
+        assert!(error.message.len() < 120, "{}", error.message);
+    }
+    site.parked(0).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_has_no_deadline_and_is_kept_alive() {
     let (site, subscriptions) = site_with(|options| options.request_timeout(Some(Duration::from_secs(1))));
     let mut events = opened(&site, "1", &to_all()).await;
     let began = Instant::now();
-    for times in 1..=1_000_u64 {
+    for times in 0..=1_000_u64 {
         assert_eq!(events.next().await.unwrap(), ": ");
-        assert_eq!(began.elapsed().as_millis() / 100, u128::from(times) * 150);
+        assert_eq!(began.elapsed().as_millis() / 100, 5 + u128::from(times) * 150);
     }
     subscriptions.publish(Change::ToolsListChanged);
     assert_eq!(read(&mut events).await, note_of(&json!(1), &Change::ToolsListChanged));
@@ -636,10 +680,10 @@ async fn a_shutdown_closes_it_when_it_begins() {
     site.server.shutdown(Duration::from_secs(10)).await;
     assert!(began.elapsed().is_zero());
     assert_eq!(site.server.parked(), 0);
-    ends_in_order(read_all, &json!(1), &closed(&json!(1))).await;
+    ends_in_order(read_all, &json!(1), &closed_by_name(&json!(1))).await;
     assert_eq!(read(&mut unread).await, acknowledged(&json!("2"), &to_all()));
     assert_eq!(read(&mut unread).await, note_of(&json!("2"), &updated("a:b")));
-    ends_in_order(unread, &json!("2"), &closed(&json!("2"))).await;
+    ends_in_order(unread, &json!("2"), &closed_by_name(&json!("2"))).await;
     assert_eq!(site.outcomes.count(Outcome::ShutDown), 2);
     site.ask(&listens("3", &to_all())).await.error(503, INTERNAL_ERROR, "3");
 }
@@ -663,10 +707,10 @@ async fn over_sockets_a_shutdown_closes_all_of_them() {
     for (id, mut connection) in connections {
         assert_eq!(read_event(&connection.event().await), cancelled(&json!(id)));
         let last = connection.event().await;
-        assert_eq!(result_of(last.strip_prefix("data: ").unwrap(), &id.to_string()), closed(&json!(id)));
+        assert_eq!(result_of(last.strip_prefix("data: ").unwrap(), &id.to_string()), closed_by_name(&json!(id)));
         connection.end_of_stream().await;
     }
-    ends_in_order(events, &json!("h"), &closed(&json!("h"))).await;
+    ends_in_order(events, &json!("h"), &closed_by_name(&json!("h"))).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -688,7 +732,39 @@ async fn a_shutdown_waits_for_no_slow_reader() {
         number += 1;
     }
     assert_eq!((last, number), (cancelled(&json!(1)), 64));
-    unread.ends_with_result("1", &closed(&json!(1))).await;
+    unread.ends_with_result("1", &closed_by_name(&json!(1))).await;
+}
+
+/// 2026-07-28, *Result Responses*: the layer gives this result where the router gives all others.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_closes_it_with_the_name_of_the_server_that_its_router_knows() {
+    let waits = async |subscription: Subscription| -> Reply<Value> {
+        let requested = subscription.requested().clone();
+        let _stream = subscription.acknowledge(requested).await;
+        std::future::pending().await
+    };
+    let takes_the_token = async move |token: Cancellation, subscription: Subscription| {
+        let stream = subscription.acknowledge(SubscriptionFilter::default()).await;
+        token.cancelled().await;
+        stream.close().await
+    };
+    let subscriptions = Subscriptions::new();
+    let of_its_own = named().tool(tool()).subscriptions(&subscriptions);
+    let of_another = McpRouter::default().tool(tool()).subscriptions(&subscriptions);
+    for (site, expected) in [
+        (over(of_its_own), closed_by_name(&json!(1))),
+        (over(named().merge(of_another)), closed_by_name(&json!(1))),
+        (over(named().request(LISTEN, waits)), closed_by_name(&json!(1))),
+        (over(named().fallback(waits)), closed_by_name(&json!(1))),
+        (over(named().request(LISTEN, takes_the_token)), closed_by_name(&json!(1))),
+        (Site::over(on_post(waits)), closed(&json!(1))),
+    ] {
+        let mut events = site.open(&listens("1", &json!({}))).await;
+        assert_eq!(read(&mut events).await, acknowledged(&json!(1), &json!({})));
+        site.server.shutdown(Duration::from_secs(10)).await;
+        ends_in_order(events, &json!(1), &expected).await;
+        assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::ShutDown)]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -710,11 +786,12 @@ async fn one_that_meets_a_shutdown_is_closed_or_refused() {
                     return false;
                 }
                 if answer.header("content-type") == Some("application/json") {
-                    assert_eq!(answer.result("1"), closed(&json!(1)));
+                    // Without a name, where the shutdown came before the router.
+                    assert!([closed(&json!(1)), closed_by_name(&json!(1))].contains(&answer.result("1")));
                     return true;
                 }
                 let messages: Vec<_> = answer.text().trim_end().split("\n\n").map(read_event).collect();
-                let result = json!({ "jsonrpc": "2.0", "id": 1, "result": closed(&json!(1)) });
+                let result = json!({ "jsonrpc": "2.0", "id": 1, "result": closed_by_name(&json!(1)) });
                 assert_eq!(messages, [acknowledged(&json!(1), &to_all()), cancelled(&json!(1)), result]);
                 true
             });
@@ -841,10 +918,7 @@ async fn a_handler_acknowledges_what_was_asked_for_and_closes_in_order() {
         assert_eq!(read(&mut events).await, acknowledged(&json!(1), &filter));
         assert_eq!(read(&mut events).await, note_of(&json!(1), &Change::ToolsListChanged));
         assert_eq!(read(&mut events).await, note_of(&json!(1), &updated("a:b")));
-        let mut result = closed(&json!(1));
-        if is_router {
-            result["_meta"][INFO] = json!({ "name": "n", "version": "1" });
-        }
+        let result = if is_router { closed_by_name(&json!(1)) } else { closed(&json!(1)) };
         // 2026-07-28, *Cancellation* and *Subscriptions*, as at a shutdown.
         ends_in_order(events, &json!(1), &result).await;
         assert_eq!(site.outcomes.all(), [("1".to_owned(), Outcome::Replied)]);

@@ -16,6 +16,8 @@ pub(crate) struct Options {
     #[arg(long)]
     max_body_bytes: Option<usize>,
     #[arg(long)]
+    max_reading_bytes: Option<usize>,
+    #[arg(long)]
     body_timeout_ms: Option<u64>,
     #[arg(long)]
     request_timeout_ms: Option<u64>,
@@ -93,6 +95,9 @@ impl Options {
         }
         if let Some(bytes) = self.max_body_bytes {
             server = server.max_body_bytes(bytes);
+        }
+        if let Some(bytes) = self.max_reading_bytes {
+            server = server.max_reading_bytes(bytes);
         }
         if let Some(millis) = self.body_timeout_ms {
             server = server.body_timeout(Duration::from_millis(millis));

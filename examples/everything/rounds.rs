@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use mcp_layer::{CallToolResult, Client, InputRequired, InputResponses, McpError, McpRouter, Tool};
+use mcp_layer::{CallToolResult, Client, ExchangeInfo, InputRequired, InputResponses, McpError, McpRouter, Tool};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -16,13 +18,28 @@ use crate::debug::Debug;
 
 pub(crate) fn router() -> McpRouter<Arc<Debug>> {
     let seal = Seal::new();
-    let sealed = async move |responses| sealed(&seal, &responses);
+    let sealed = async move |_: Modern, responses| sealed(&seal, &responses);
     McpRouter::default()
         .tool(Tool::new("test_input_required_result_request_state", "Keeps a state", Counted(state)))
         .tool(Tool::new("test_input_required_result_multiple_inputs", "Asks for three things", Counted(three)))
         .tool(Tool::new("test_input_required_result_multi_round", "Asks twice", Counted(twice)))
         .tool(Tool::new("test_input_required_result_tampered_state", "Keeps a state that is sealed", Counted(sealed)))
         .tool(Tool::new("test_input_required_result_capabilities", "Asks for what the client can give", Counted(can)))
+}
+
+/// A client that knows of rounds. Any other is told that the tool is not for it.
+struct Modern;
+
+impl<S: Send + Sync> FromRequestParts<S> for Modern {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let info = ExchangeInfo::from_request_parts(parts, state).await.map_err(IntoResponse::into_response)?;
+        if info.version().is_modern() {
+            return Ok(Self);
+        }
+        Err(CallToolResult::error("This tool needs MCP 2026-07-28").into_response())
+    }
 }
 
 fn done() -> Response {
@@ -33,14 +50,14 @@ fn elicit(key: &str) -> InputRequired {
     InputRequired::of(key, "elicitation/create", user_name())
 }
 
-async fn state(responses: InputResponses) -> Response {
+async fn state(_: Modern, responses: InputResponses) -> Response {
     match (responses.state(), responses.get("name")) {
         (Some("asked"), Some(_)) => done(),
         _ => elicit("name").state("asked").into_response(),
     }
 }
 
-async fn three(responses: InputResponses) -> Response {
+async fn three(_: Modern, responses: InputResponses) -> Response {
     if ["name", "capital", "roots"].iter().all(|key| responses.get(key).is_some()) {
         return done();
     }
@@ -51,7 +68,7 @@ async fn three(responses: InputResponses) -> Response {
         .into_response()
 }
 
-async fn twice(responses: InputResponses) -> Response {
+async fn twice(_: Modern, responses: InputResponses) -> Response {
     match responses.state() {
         Some("first") if responses.get("first").is_some() => elicit("second").state("second").into_response(),
         Some("second") if responses.get("second").is_some() => done(),

@@ -3,6 +3,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 
@@ -135,6 +136,15 @@ impl<T> Exchange<T> {
     /// The notes of a reply that is, or becomes, a stream.
     pub(crate) fn notes(&self) -> &Notes {
         self.notes.get_or_init(Box::default)
+    }
+
+    /// Keeps the server's name, as JSON, for the result that the layer itself gives to a subscription.
+    pub(crate) fn set_server_info(&self, info: ByteString) {
+        self.notes().set_server_info(info);
+    }
+
+    pub(crate) fn server_info(&self) -> Option<&ByteString> {
+        self.notes.get()?.server_info()
     }
 
     /// Nobody reads notes any more.

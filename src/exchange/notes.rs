@@ -1,7 +1,9 @@
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -19,6 +21,8 @@ const MOST_PASSING: usize = 256 * 1024;
 pub(crate) struct Notes {
     state: Mutex<State>,
     room: Notify,
+    /// The server's name as JSON, for a last event that no handler writes.
+    server_info: OnceLock<ByteString>,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +146,15 @@ impl Notes {
             drop(state);
             self.tell_changed();
         }
+    }
+
+    pub(super) fn set_server_info(&self, info: ByteString) {
+        // A second router on the way of the same request is inside of the first.
+        self.server_info.set(info).ok();
+    }
+
+    pub(super) fn server_info(&self) -> Option<&ByteString> {
+        self.server_info.get()
     }
 
     /// Some note waits to be sent.

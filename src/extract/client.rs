@@ -19,6 +19,7 @@ use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
 use crate::exchange::{Answered, Outcome, Question};
 use crate::jsonrpc::{McpError, RequestId, one_line, read};
+use crate::protocol::capability_for;
 use crate::reply::InputRequired;
 
 /// People answer, so it takes a while.
@@ -180,16 +181,6 @@ impl Client {
             Answered::Error(error) => Err(ClientError::answered(&error)),
             Answered::Malformed(why) => Err(ClientError::Invalid(why.to_owned())),
         }
-    }
-}
-
-/// What a client has to declare that is to be asked by this method (2026-07-28, *Multi Round-Trip Requests*).
-fn capability_for(method: &str) -> Option<&'static str> {
-    match method {
-        "elicitation/create" => Some("elicitation"),
-        "roots/list" => Some("roots"),
-        "sampling/createMessage" => Some("sampling"),
-        _ => None,
     }
 }
 

@@ -46,7 +46,7 @@ impl Subject {
         }
     }
 
-    pub(super) fn exchange(&self) -> Option<&Arc<Call>> {
+    pub(crate) fn exchange(&self) -> Option<&Arc<Call>> {
         match self {
             Self::Request(exchange) => Some(exchange),
             Self::Unanswered(_) => None,

@@ -1,10 +1,11 @@
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
@@ -13,6 +14,10 @@ use super::rejection::ExtractRejection;
 use crate::jsonrpc::{McpError, Message, RequestId};
 use crate::protocol::SUBSCRIPTION_ID;
 use crate::reply::{Reply, closing};
+
+/// The URIs of one filter, and the bytes of all of them: they are kept for as long as the subscription is open.
+const MOST_URIS: usize = 1_024;
+const MOST_URI_BYTES: usize = 64 * 1024;
 
 /// A `subscriptions/listen` request (2026-07-28, *Subscriptions*): the client wants to hear of changes for as long as it
 /// keeps the stream open.
@@ -55,8 +60,10 @@ pub struct SubscriptionFilter {
     /// `notifications/prompts/list_changed`.
     #[serde(skip_serializing_if = "is_false")]
     pub prompts_list_changed: bool,
-    /// `notifications/resources/updated`, for resources of these URIs.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    /// `notifications/resources/updated`, for resources of these URIs. A client may name at most 1,024 different URIs, of at
+    /// most 64 KiB together; a request that names more gets the error -32602. The limits apply to any filter that is
+    /// deserialized, but not to one that is built in code.
+    #[serde(deserialize_with = "uris", skip_serializing_if = "BTreeSet::is_empty")]
     pub resource_subscriptions: BTreeSet<String>,
     /// `notifications/resources/list_changed`.
     #[serde(skip_serializing_if = "is_false")]
@@ -173,20 +180,46 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-fn requested(request: &Message) -> Result<SubscriptionFilter, McpError> {
-    #[derive(Deserialize)]
-    struct Params<'a> {
-        #[serde(borrow)]
-        notifications: &'a RawValue,
+/// Reads URIs up to the limits of a filter, and stops at the first one beyond them.
+fn uris<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<String>, D::Error> {
+    struct Uris;
+
+    impl<'de> Visitor<'de> for Uris {
+        type Value = BTreeSet<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array of URIs")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+            let (mut uris, mut bytes) = (BTreeSet::new(), 0);
+            while let Some(uri) = sequence.next_element::<String>()? {
+                let length = uri.len();
+                if !uris.insert(uri) {
+                    continue;
+                }
+                bytes += length;
+                if uris.len() > MOST_URIS {
+                    return Err(A::Error::custom(format_args!("more than {MOST_URIS} URIs")));
+                }
+                if bytes > MOST_URI_BYTES {
+                    return Err(A::Error::custom(format_args!("more than {MOST_URI_BYTES} bytes of URIs")));
+                }
+            }
+            Ok(uris)
+        }
     }
 
-    let Params { notifications } = request.params_as()?;
-    // An array could be read as one, too.
-    if !notifications.get().starts_with('{') {
-        return Err(McpError::invalid_params("Invalid params: `notifications` is no object"));
+    deserializer.deserialize_seq(Uris)
+}
+
+fn requested(request: &Message) -> Result<SubscriptionFilter, McpError> {
+    #[derive(Deserialize)]
+    struct Params {
+        notifications: SubscriptionFilter,
     }
-    let filter = serde_json::from_str(notifications.get());
-    filter.map_err(|error| McpError::invalid_params(format!("Invalid params: {error}")))
+
+    request.params_as().map(|Params { notifications }| notifications)
 }
 
 /// A legacy version gets the error -32601, and a filter that is none -32602; a client that accepts no event stream gets 406.
@@ -227,6 +260,41 @@ mod tests {
         );
         assert!(both.has(&Change::ToolsListChanged) && both.has(&Change::ResourceUpdated("b".to_owned())));
         assert!(!both.has(&Change::PromptsListChanged) && !both.has(&Change::ResourceUpdated("a".to_owned())));
+    }
+
+    #[test]
+    fn the_uris_of_a_filter_are_bounded() {
+        let read = |uris: Vec<String>| {
+            let filter = json!({ "toolsListChanged": true, "resourceSubscriptions": uris }).to_string();
+            serde_json::from_str::<SubscriptionFilter>(&filter).map(|filter| filter.resource_subscriptions.len())
+        };
+        let numbered = |count: usize| (0..count).map(|number| format!("file:///{number}")).collect::<Vec<_>>();
+        let long = |lengths: &[usize]| lengths.iter().map(|&length| "x".repeat(length)).collect::<Vec<_>>();
+        for (uris, kept) in [
+            (vec![], 0),
+            (numbered(1_024), 1_024),
+            // One URI, however often it is named.
+            (vec!["file:///a".to_owned(); 5_000], 1),
+            ([numbered(1_024), numbered(1_024)].concat(), 1_024),
+            (long(&[65_536]), 1),
+            (long(&[65_535, 1]), 2),
+            (vec!["\u{e4}".repeat(32_768)], 1),
+        ] {
+            assert_eq!(read(uris).unwrap(), kept);
+        }
+        for (uris, limit) in [
+            (numbered(1_025), "more than 1024 URIs"),
+            (numbered(100_000), "more than 1024 URIs"),
+            (long(&[65_537]), "more than 65536 bytes of URIs"),
+            (long(&[65_535, 2]), "more than 65536 bytes of URIs"),
+            (vec!["\u{e4}".repeat(32_768), String::from("x")], "more than 65536 bytes of URIs"),
+        ] {
+            let error = read(uris).unwrap_err().to_string();
+            assert!(error.starts_with(limit), "{error}");
+        }
+        let by_hand =
+            SubscriptionFilter { resource_subscriptions: numbered(5_000).into_iter().collect(), ..filter(json!({})) };
+        assert_eq!(by_hand.clone().and(&by_hand), by_hand);
     }
 
     #[test]

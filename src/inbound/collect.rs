@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError};
 use tokio::time::{sleep, timeout};
 
+use super::budget::{Budget, Charge, OverBudget};
+
 /// What is read of a refused body, at most: enough for its client to read the refusal and not a reset.
 const DISCARDED: usize = 8 * 1024 * 1024;
 const DISCARDED_FOR: Duration = Duration::from_secs(1);
-/// What is set aside on the word of a Content-Length alone.
+/// What is set aside at most on the word of a Content-Length.
 const TRUSTED: usize = 64 * 1024;
 
 /// Reads a body whole. One that comes in one piece is not copied.
@@ -22,6 +25,8 @@ pub(crate) struct Collect {
     limit: usize,
     first: Bytes,
     whole: BytesMut,
+    /// Made only for a body that has to be waited for.
+    charge: Option<Charge>,
 }
 
 #[derive(Debug, Eq, PartialEq)]
@@ -35,7 +40,20 @@ pub(crate) enum CollectError {
 
 impl Collect {
     pub(crate) fn new(body: Body, limit: usize) -> Self {
-        Self { body, limit, first: Bytes::new(), whole: BytesMut::new() }
+        Self { body, limit, first: Bytes::new(), whole: BytesMut::new(), charge: None }
+    }
+
+    /// Charges the budget with what has been received so far, until this is dropped. To be called when a poll was pending:
+    /// what arrives whole costs nothing.
+    pub(crate) fn charge(&mut self, budget: &Arc<Budget>) -> Result<(), OverBudget> {
+        match self.received() {
+            0 => Ok(()),
+            received => self.charge.get_or_insert_with(|| Charge::new(budget)).raise(received),
+        }
+    }
+
+    fn received(&self) -> usize {
+        self.first.len() + self.whole.len()
     }
 
     /// What has not been read.
@@ -51,7 +69,8 @@ impl Collect {
         if self.whole.is_empty() {
             let known = self.first.len() + data.len();
             let rest = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
-            self.whole.reserve(known + rest.min(TRUSTED));
+            // No more than has come already, so that a promise costs its client something.
+            self.whole.reserve(known + rest.min(TRUSTED).min(known));
             self.whole.extend_from_slice(&std::mem::take(&mut self.first));
         }
         self.whole.extend_from_slice(&data);
@@ -68,7 +87,7 @@ impl Future for Collect {
                 Some(Ok(frame)) => {
                     // Trailers say nothing here.
                     let Ok(data) = frame.into_data() else { continue };
-                    if this.first.len() + this.whole.len() + data.len() > this.limit {
+                    if this.received() + data.len() > this.limit {
                         return Poll::Ready(Err(CollectError::TooLarge));
                     }
                     this.push(data);
@@ -137,6 +156,80 @@ mod tests {
         assert_eq!(Collect::new(pieces(&["", "ab", "", "c", "d"]), 4).await.unwrap(), "abcd");
         assert_eq!(Collect::new(pieces(&["ab", "c", "d"]), 3).await, Err(CollectError::TooLarge));
         assert_eq!(Collect::new(pieces(&[]), 0).await.unwrap(), "");
+    }
+
+    type Pieces = tokio::sync::mpsc::UnboundedSender<Result<Bytes, Infallible>>;
+
+    /// A body whose pieces come one by one.
+    fn channel() -> (Pieces, Body) {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        (sender, Body::from_stream(stream::poll_fn(move |cx| receiver.poll_recv(cx))))
+    }
+
+    #[tokio::test]
+    async fn only_what_has_to_be_waited_for_is_charged() {
+        let (sender, receiver) = channel();
+        let sends = |piece: &'static str| sender.send(Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes())));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let budget = Arc::new(Budget::new(5));
+        let mut collect = Collect::new(receiver, 100);
+        for (pieces, charged, used) in [
+            (&[][..], Ok(()), 0),
+            (&["ab"], Ok(()), 2),
+            (&["c", "", "d"], Ok(()), 4),
+            (&["e"], Ok(()), 5),
+            (&[], Ok(()), 5),
+            (&["f"], Err(OverBudget), 5),
+        ] {
+            pieces.iter().for_each(|piece| sends(piece).unwrap());
+            assert!(Pin::new(&mut collect).poll(&mut context).is_pending());
+            assert_eq!((collect.charge(&budget), budget.used()), (charged, used), "{pieces:?}");
+        }
+        drop(collect.into_rest());
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_becomes_whole_needs_nothing_of_the_budget_for_its_end() {
+        let (sender, receiver) = channel();
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let budget = Arc::new(Budget::new(1));
+        let mut collect = Collect::new(receiver, 100);
+        for pieces in ["a", "bcdef"] {
+            assert!(Pin::new(&mut collect).poll(&mut context).is_pending());
+            assert_eq!(collect.charge(&budget), Ok(()));
+            sender.send(Ok::<_, Infallible>(Bytes::from_static(pieces.as_bytes()))).unwrap();
+        }
+        drop(sender);
+        assert_eq!(collect.await, Ok("abcdef".into()));
+        assert_eq!(budget.used(), 0);
+    }
+
+    /// Sends these pieces and no more, though its length promises a lot.
+    struct Promising(Vec<&'static str>);
+
+    impl http_body::Body for Promising {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+            self.0.pop().map_or(Poll::Pending, |piece| Poll::Ready(Some(Ok(http_body::Frame::data(piece.into())))))
+        }
+
+        fn size_hint(&self) -> http_body::SizeHint {
+            http_body::SizeHint::with_exact(1 << 30)
+        }
+    }
+
+    #[test]
+    fn a_promise_sets_no_more_aside_than_has_come() {
+        let mut collect = Collect::new(Body::new(Promising(vec!["c", "ab"])), usize::MAX);
+        assert!(Pin::new(&mut collect).poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+        assert_eq!(&collect.whole[..], b"abc");
+        assert!(collect.whole.capacity() <= 16, "{}", collect.whole.capacity());
     }
 
     #[tokio::test]

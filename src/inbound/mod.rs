@@ -1,6 +1,7 @@
 //! What is let in, and how it is read. Checks are pure functions that return a reason, never a response.
 
 mod accept;
+mod budget;
 mod caller;
 mod collect;
 mod decode;
@@ -11,6 +12,7 @@ mod origin;
 mod version;
 
 pub(crate) use self::accept::Accepts;
+pub(crate) use self::budget::{Budget, OverBudget};
 pub(crate) use self::caller::Identify;
 pub(crate) use self::collect::{Collect, CollectError, discard};
 pub(crate) use self::decode::{Inbound, Refusal, cancel_of, decode};

@@ -116,7 +116,10 @@ fn modern(
 }
 
 fn unsupported(served: Served, requested: &str) -> Rejection {
-    Rejection::UnsupportedModernVersion { supported: served.names(), requested: shortened(requested, 128).to_owned() }
+    let mut supported = served.names();
+    // A modern version may be served, but `initialize` does not negotiate it.
+    supported.retain(|name| *name != requested);
+    Rejection::UnsupportedModernVersion { supported, requested: shortened(requested, 128).to_owned() }
 }
 
 /// A header's value, of characters that one may have, is this text.
@@ -358,8 +361,18 @@ mod tests {
         let modern_only = &ProtocolVersion::ALL[3..];
         let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
         assert_eq!(judge(modern_only, &[], &list), Err(Rejection::UnsupportedVersion));
-        let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize" });
-        let refused = judge(modern_only, &[], &initialize).unwrap_err();
-        assert!(matches!(refused, Rejection::UnsupportedModernVersion { supported, .. } if supported == [MODERN]));
+        for (requested, supported) in [
+            (json!(null), &[MODERN][..]),
+            (json!("2025-11-25"), &[MODERN]),
+            (json!("2099-01-01"), &[MODERN]),
+            // Never both requested and supported.
+            (json!(MODERN), &[]),
+        ] {
+            let params = json!({ "protocolVersion": requested });
+            let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+            let requested = requested.as_str().unwrap_or_default().to_owned();
+            let refused = Rejection::UnsupportedModernVersion { supported: supported.to_vec(), requested };
+            assert_eq!(judge(modern_only, &[], &initialize), Err(refused));
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use bytestring::ByteString;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body::{Frame, SizeHint};
 use serde::Serialize;
@@ -78,14 +79,14 @@ impl Answer {
         Self::whole(json.into())
     }
 
-    /// The result that closes a `subscriptions/listen` (2026-07-28, *Graceful Closure*).
-    pub(crate) fn subscription_closed(id: &RequestId) -> Self {
-        let closed = serde_json::json!({
-            "jsonrpc": "2.0",
-            "id": id,
-            "result": { "resultType": "complete", "_meta": { SUBSCRIPTION_ID: id } },
-        });
-        Self::whole(closed.to_string().into())
+    /// The result that closes a `subscriptions/listen` (2026-07-28, *Graceful Closure*), with the server's name if it is known.
+    pub(crate) fn subscription_closed(id: &RequestId, server_info: Option<&ByteString>) -> Self {
+        let result = serde_json::json!({ "resultType": "complete", "_meta": { SUBSCRIPTION_ID: id } }).to_string();
+        let object = Bytes::from(format!(r#"{{"result":{result}}}"#));
+        let Some(server_info) = server_info.cloned() else { return Self::from_member(Some(id), &object) };
+        let end = object.len() - 1;
+        let completion = Completion { is_cacheable: false, server_info };
+        Self::from_result(id, &object, end - result.len()..end, &completion)
     }
 
     /// The answer as a response of its own.
@@ -163,9 +164,17 @@ mod tests {
 
     #[test]
     fn a_subscription_is_closed_with_its_id() {
-        let closed: serde_json::Value =
-            serde_json::from_str(&Answer::subscription_closed(&"s".into()).into_line()).unwrap();
-        assert_eq!(closed["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s");
-        assert_eq!((&closed["id"], &closed["result"]["resultType"]), (&"s".into(), &"complete".into()));
+        let closed = |server_info: Option<&ByteString>| {
+            let closed = Answer::subscription_closed(&"s".into(), server_info).into_line();
+            serde_json::from_str::<serde_json::Value>(&closed).unwrap()
+        };
+        let mut expected = serde_json::json!({
+            "jsonrpc": "2.0",
+            "id": "s",
+            "result": { "resultType": "complete", "_meta": { "io.modelcontextprotocol/subscriptionId": "s" } },
+        });
+        assert_eq!(closed(None), expected);
+        expected["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] = serde_json::json!({ "name": "n" });
+        assert_eq!(closed(Some(&r#"{"name":"n"}"#.into())), expected);
     }
 }

@@ -1,8 +1,14 @@
+use std::collections::BTreeMap;
+
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::reply::Reply;
+use crate::jsonrpc::{McpError, Message, read};
+use crate::protocol::{ProtocolVersion, capability_for};
 
 /// The answer to a modern client that must bring more before its request can be done: it asks its user, its model, or
 /// itself, and sends the request again (2026-07-28, *Multi Round-Trip Requests*). [`InputResponses`](crate::InputResponses)
@@ -11,6 +17,11 @@ use super::reply::Reply;
 /// Only `tools/call`, `prompts/get` and `resources/read` may be answered so, and only with requests that the client has
 /// declared: see [`Client::capabilities`](crate::Client::capabilities). Legacy clients do not know it.
 /// [`Client::ask`](crate::Client::ask) asks clients of both kinds.
+///
+/// The layer checks that when a handler returns it, or a [`ReplyTicket`](crate::ReplyTicket) answers with it. A client that
+/// has not declared a capability that it needs gets the error -32021, which names what is missing. For a legacy client, another
+/// method, or an input request of a method that MCP does not have there, the handler is at fault: the client gets the error
+/// -32603, and the reason is logged. Wrapped in a [`Reply`] it is a value like any other, and is not checked.
 ///
 /// ```
 /// use mcp_layer::InputRequired;
@@ -61,13 +72,143 @@ impl InputRequired {
 
 impl IntoResponse for InputRequired {
     fn into_response(self) -> Response {
-        Reply(self).into_response()
+        let mut response = Reply(&self).into_response();
+        response.extensions_mut().insert(Needs::of(&self));
+        response
     }
+}
+
+/// What an [`InputRequired`] needs of the client, as an extension of its response.
+#[derive(Clone, Debug)]
+pub(super) struct Needs {
+    capabilities: Map<String, Value>,
+    /// All of its input requests are of methods that MCP has for them.
+    is_valid: bool,
+}
+
+/// Why a request must not be answered by an [`InputRequired`].
+#[derive(Debug, PartialEq)]
+pub(super) enum Unfit {
+    /// The client has to know.
+    Client(McpError),
+    /// The handler should not have returned it.
+    Handler(&'static str),
+}
+
+impl Needs {
+    fn of(required: &InputRequired) -> Self {
+        let mut needs = Self { capabilities: Map::new(), is_valid: true };
+        for request in required.input_requests.values() {
+            match request["method"].as_str().and_then(capability_for) {
+                Some(capability) => drop(needs.capabilities.insert(capability.to_owned(), json!({}))),
+                None => needs.is_valid = false,
+            }
+        }
+        needs
+    }
+
+    /// This request may be answered so.
+    pub(super) fn check(mut self, request: &Message, version: ProtocolVersion) -> Result<(), Unfit> {
+        if !version.is_modern() {
+            return Err(Unfit::Handler("a legacy client does not know InputRequired"));
+        }
+        if !version.may_require_input(request.method().unwrap_or_default()) {
+            return Err(Unfit::Handler("its method cannot be answered by InputRequired"));
+        }
+        if !self.is_valid {
+            return Err(Unfit::Handler("its InputRequired has a request of a method that MCP does not have there"));
+        }
+        if !self.capabilities.is_empty() {
+            let declared = declared(request);
+            self.capabilities.retain(|capability, _| !declared.contains_key(capability));
+        }
+        if self.capabilities.is_empty() {
+            return Ok(());
+        }
+        Err(Unfit::Client(McpError::missing_capabilities(self.capabilities)))
+    }
+}
+
+/// The capabilities that the client has declared with this request (2026-07-28, *Request Metadata*). What is no object declares
+/// nothing.
+fn declared(request: &Message) -> BTreeMap<String, IgnoredAny> {
+    #[derive(Default, Deserialize)]
+    struct Params<'a> {
+        #[serde(rename = "_meta", borrow)]
+        meta: Option<&'a RawValue>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Meta<'a> {
+        #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow)]
+        capabilities: Option<&'a RawValue>,
+    }
+
+    let params: Params<'_> = request.params_as().unwrap_or_default();
+    let declared = |meta: &'_ RawValue| {
+        let meta: Meta<'_> = read(meta.get()).ok()?;
+        read(meta.capabilities?.get()).ok()
+    };
+    params.meta.and_then(declared).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+
+    #[test]
+    fn it_fits_the_requests_that_mcp_has_it_for() {
+        const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+        let modern = ProtocolVersion::V2026_07_28;
+        let check = |required: &InputRequired, version, method: &str, meta: &Value| {
+            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": meta } });
+            let request = Message::decode(Bytes::from(request.to_string())).unwrap();
+            Needs::of(required).check(&request, version)
+        };
+        let elicits = || InputRequired::of("a", "elicitation/create", json!({}));
+        let all =
+            elicits().and("b", "roots/list", ()).and("c", "sampling/createMessage", ()).and("d", "roots/list", ());
+        let can_all = json!({ CAPABILITIES: { "elicitation": {}, "roots": {}, "sampling": {}, "other": 1 } });
+
+        for method in ["tools/call", "prompts/get", "resources/read"] {
+            assert_eq!(check(&all, modern, method, &can_all), Ok(()), "{method}");
+            assert_eq!(check(&InputRequired::later("s"), modern, method, &json!({})), Ok(()), "{method}");
+        }
+        for (required, meta, missing) in [
+            (&all, json!({ CAPABILITIES: {} }), json!({ "elicitation": {}, "roots": {}, "sampling": {} })),
+            (
+                &all,
+                json!({ CAPABILITIES: { "roots": { "listChanged": true } } }),
+                json!({ "elicitation": {}, "sampling": {} }),
+            ),
+            (&elicits(), json!({ CAPABILITIES: { "Elicitation": {} } }), json!({ "elicitation": {} })),
+            // No capabilities, in whatever spelling.
+            (&elicits(), json!({ CAPABILITIES: [] }), json!({ "elicitation": {} })),
+            (&elicits(), json!({ CAPABILITIES: ["elicitation"] }), json!({ "elicitation": {} })),
+            (&elicits(), json!({ CAPABILITIES: null }), json!({ "elicitation": {} })),
+            (&elicits(), json!({ CAPABILITIES: "elicitation" }), json!({ "elicitation": {} })),
+            (&elicits(), json!({}), json!({ "elicitation": {} })),
+            (&elicits(), json!([]), json!({ "elicitation": {} })),
+            (&elicits(), json!(null), json!({ "elicitation": {} })),
+            (&elicits(), json!(7), json!({ "elicitation": {} })),
+        ] {
+            let refused = Err(Unfit::Client(McpError::missing_capabilities(missing)));
+            assert_eq!(check(required, modern, "tools/call", &meta), refused, "{meta}");
+        }
+        for (required, version, method) in [
+            (&all, ProtocolVersion::V2025_11_25, "tools/call"),
+            (&InputRequired::later("s"), ProtocolVersion::V2025_03_26, "tools/call"),
+            (&all, modern, "tools/list"),
+            (&InputRequired::later("s"), modern, "completion/complete"),
+            (&elicits().and("b", "ping", ()), modern, "tools/call"),
+            (&InputRequired::of("a", "", ()), modern, "tools/call"),
+            (&InputRequired::of("a", "Roots/list", ()), modern, "tools/call"),
+        ] {
+            let refused = check(required, version, method, &can_all);
+            assert!(matches!(refused, Err(Unfit::Handler(_))), "{method}: {refused:?}");
+        }
+    }
 
     #[test]
     fn it_is_written_as_the_specification_has_it() {

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::answer::{Answer, JSON};
 use super::call_tool_result::ForLegacy;
 use super::completion::Completion;
+use super::input_required::{Needs, Unfit};
 use super::later::Later;
 use super::reply::{Holds, Mark};
 use super::settled::{Settled, merge};
@@ -50,6 +51,13 @@ impl Settle {
             && !self.exchange.version().is_modern()
         {
             let mut response = result.into_response();
+            mark = response.extensions_mut().remove();
+            body = response.into_body();
+        }
+        if let Some(needs) = parts.extensions.remove::<Needs>()
+            && let Err(unfit) = needs.check(self.exchange.request(), self.exchange.version())
+        {
+            let mut response = self.unfit(unfit).into_response();
             mark = response.extensions_mut().remove();
             body = response.into_body();
         }
@@ -96,6 +104,17 @@ impl Settle {
     pub(crate) fn failed_with(&self, mut own: Parts) -> Settled {
         own.status = StatusCode::OK;
         Settled::Answer(self.internal_error(), own)
+    }
+
+    /// What the client gets where its handler asks for input that it cannot ask for.
+    fn unfit(&self, unfit: Unfit) -> McpError {
+        match unfit {
+            Unfit::Client(error) => error,
+            Unfit::Handler(why) => {
+                tracing::error!(id = ?self.id(), why, "a handler's response does not answer its request");
+                McpError::internal_error("Internal error")
+            }
+        }
     }
 
     pub(crate) fn id(&self) -> &RequestId {

@@ -247,6 +247,12 @@ impl<S> Inner<S> {
         let found = match message.kind() {
             Kind::Request { method, .. } => {
                 completion = context.version.is_modern().then(|| self.about.completion(method));
+                if let (Some(completion), Some(exchange)) = (&completion, context.subject.exchange())
+                    && exchange.is_subscription()
+                {
+                    // At a shutdown the layer closes it without its handler.
+                    exchange.set_server_info(completion.server_info.clone());
+                }
                 self.request(method, message, context, request.headers())
             }
             Kind::Notification { method, .. } => self.unanswered(self.methods.notification(method), method),
@@ -306,8 +312,10 @@ impl<S> Inner<S> {
         #[serde(bound = "", rename_all = "camelCase")]
         struct Page<'a, S> {
             tools: Listed<'a, S>,
-            ttl_ms: u32,
-            cache_scope: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            ttl_ms: Option<u32>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cache_scope: Option<&'static str>,
         }
         #[derive(Deserialize)]
         struct Params {
@@ -318,7 +326,10 @@ impl<S> Inner<S> {
             // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
             Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
             Params { cursor: None } => {
-                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms: TTL_MS, cache_scope: "private" }))
+                // Legacy versions have no hints for caches.
+                let is_modern = version.is_modern();
+                let (ttl_ms, cache_scope) = (is_modern.then_some(TTL_MS), is_modern.then_some("private"));
+                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms, cache_scope }))
             }
         }
     }

@@ -67,13 +67,14 @@ impl Answer {
         error_of(self.text(), code, id.into())
     }
 
-    /// The one event of a stream that has no other.
+    /// The one event of a stream that has no other, and comments before it if it was silent.
     #[track_caller]
     pub(crate) fn event(&self) -> &str {
         assert_eq!((self.status, self.header("content-type")), (200, Some("text/event-stream")), "{self:?}");
         assert_eq!(self.header("cache-control"), Some("no-cache, no-transform"));
         assert_eq!(self.header("x-accel-buffering"), Some("no"));
-        let data = self.text().strip_prefix("data: ").and_then(|data| data.strip_suffix("\n\n"));
+        let data =
+            self.text().trim_start_matches(": \n\n").strip_prefix("data: ").and_then(|data| data.strip_suffix("\n\n"));
         let data = data.unwrap_or_else(|| panic!("not one event: {self:?}"));
         assert!(!data.contains(['\n', '\r']), "more than a line: {data:?}");
         data

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::events::take_event;
+use super::events::{COMMENT, take_event};
 use super::{Answer, BOUND, Post};
 
 /// A connection over which a test sends what it likes, and reads what there is.
@@ -50,7 +50,8 @@ impl Connection {
         timeout(BOUND, self.read_head()).await.expect("a head in time")
     }
 
-    /// The next event of a stream, or the next comment, without the empty line that ends it.
+    /// The next event of a stream, without the empty line that ends it. Comments of a silent stream are left out: over a
+    /// socket nobody knows how long a test takes.
     pub(crate) async fn event(&mut self) -> String {
         timeout(BOUND, self.read_event()).await.expect("an event in time").expect("an event, not the end")
     }
@@ -72,6 +73,9 @@ impl Connection {
     async fn read_event(&mut self) -> Option<String> {
         loop {
             if let Some(event) = take_event(&mut self.begun) {
+                if event == COMMENT {
+                    continue;
+                }
                 return Some(event);
             }
             let chunk = self.chunk().await;

@@ -8,6 +8,9 @@ use tokio::time::timeout;
 
 use super::{error_of, result_of};
 
+/// What a silent stream gets.
+pub(crate) const COMMENT: &str = ": ";
+
 /// A response whose body is read event by event.
 #[derive(Debug)]
 pub(crate) struct Events {
@@ -39,12 +42,15 @@ impl Events {
         timeout(self.bound, self.read()).await.expect("an event in time")
     }
 
-    /// The message in the next event, which is one line.
+    /// The message in the next event, which is one line. Comments before it are read as any client reads them: not at all.
     #[track_caller]
     pub(crate) fn message(&mut self) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
         async move {
-            let event = self.next().await;
+            let mut event = self.next().await;
+            while event.as_deref() == Some(COMMENT) {
+                event = self.next().await;
+            }
             let data = event.as_deref().and_then(|event| event.strip_prefix("data: "));
             let data = data.filter(|data| !data.contains(['\n', '\r']));
             data.unwrap_or_else(|| panic!("no message in a line: {event:?}: {caller}")).to_owned()

@@ -21,7 +21,7 @@ mod site;
 pub(crate) use self::answer::{Answer, error_of, result_of};
 pub(crate) use self::client::Connection;
 pub(crate) use self::era::Era;
-pub(crate) use self::events::Events;
+pub(crate) use self::events::{COMMENT, Events};
 pub(crate) use self::example::path as example_path;
 pub(crate) use self::mcp::{LEGACY, cacheable, calls, completed, mcp, panics, texts};
 pub(crate) use self::message::{
