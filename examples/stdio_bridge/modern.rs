@@ -58,7 +58,10 @@ pub(crate) fn completed(method: &str, initialized: &RawValue, answer: Answer) ->
         Ok(result) => result,
         Err(error) if error.code() == RESOURCE_NOT_FOUND => {
             let other = McpError::invalid_params(error.message().to_owned());
-            return Err(error.data().cloned().map_or(other.clone(), |data| other.with_data(data)));
+            return Err(match error.data() {
+                Some(data) => other.with_data(data),
+                None => other,
+            });
         }
         Err(error) => return Err(error),
     };

@@ -1,4 +1,3 @@
-use std::borrow::Cow;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -80,7 +79,7 @@ struct Modern {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// It answered with an error.
+    /// It answered with an error, which is passed on as the client wrote it.
     Answered(McpError),
     /// The exchange has ended: it was cancelled, say, or its handler has replied and left a task behind that asks.
     Ended(Outcome),
@@ -239,24 +238,8 @@ impl Drop for Asked<'_> {
 
 impl ClientError {
     fn answered(error: &str) -> Self {
-        #[derive(Deserialize)]
-        struct ErrorObject<'a> {
-            code: i64,
-            #[serde(borrow, default)]
-            message: Cow<'a, str>,
-            data: Option<Value>,
-        }
-
-        match serde_json::from_str(error) {
-            Ok(ErrorObject { code, message, data }) => {
-                let error = McpError::new(code, message.into_owned());
-                Self::Answered(match data {
-                    Some(data) => error.with_data(data),
-                    None => error,
-                })
-            }
-            Err(error) => Self::Invalid(error.to_string()),
-        }
+        let error = RawValue::from_string(error.to_owned()).ok().and_then(McpError::from_json);
+        error.map_or_else(|| Self::Invalid("not a JSON-RPC error object".to_owned()), Self::Answered)
     }
 }
 
