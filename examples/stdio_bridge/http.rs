@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use mcp_layer::{Cancellation, Client, Deferred, ExchangeInfo, McpMessage, ProtocolVersion, Reply, RequestId};
 use serde_json::value::RawValue;
@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use crate::call::Call;
 use crate::line::{self, Answer, raw};
+use crate::named::{Named, SESSION_ID};
 use crate::object::Object;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Whole};
 use crate::session::Usage;
 use crate::sessions::Sessions;
 
-pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// A child that does not read a notification for so long does not get it.
 const LONGEST_TELLING: Duration = Duration::from_secs(30);
 
@@ -55,8 +55,12 @@ pub(crate) async fn post(
 }
 
 /// The end of a session (MCP, *Transports*, Session Management).
-pub(crate) async fn delete(State(sessions): State<Arc<Sessions>>, headers: HeaderMap) -> Result<StatusCode, Refusal> {
-    sessions.end(headers.get(SESSION_ID).ok_or(Refusal::NoSession)?)?;
+pub(crate) async fn delete(
+    State(sessions): State<Arc<Sessions>>,
+    named: Option<Extension<Named>>,
+) -> Result<StatusCode, Whole> {
+    let Extension(Named(id)) = named.ok_or(Refusal::NoSession)?;
+    sessions.end(&id)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

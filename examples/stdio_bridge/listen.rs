@@ -4,33 +4,20 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::{Extension, Request, State};
+use axum::extract::{Extension, State};
 use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, Method};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use mcp_layer::ProtocolVersion;
 
 use crate::accept::accepts_events;
-use crate::http::SESSION_ID;
-use crate::refusal::Refusal;
+use crate::named::Named;
+use crate::refusal::{Refusal, Whole};
 use crate::sessions::Sessions;
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-
-/// The session that a request names. The layer takes ids from the headers that look like its own, and here are none of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Named(HeaderValue);
-
-/// Keeps the session that a request names.
-pub(crate) async fn keep_name(mut request: Request) -> Request {
-    let mut ids = request.headers().get_all(SESSION_ID).iter();
-    if let (Some(id), None) = (ids.next().cloned(), ids.next()) {
-        request.extensions_mut().insert(Named(id));
-    }
-    request
-}
 
 /// A session that is listened to is in use. Another stream of it replaces this one.
 pub(crate) async fn get(
@@ -38,16 +25,16 @@ pub(crate) async fn get(
     method: Method,
     headers: HeaderMap,
     named: Option<Extension<Named>>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, Whole> {
     // A HEAD would come here too, and end the stream that there is.
     if method != Method::GET {
-        return Err(Refusal::NoStream);
+        return Err(Refusal::NoStream.into());
     }
     check_version(&headers)?;
     if !accepts_events(&headers) {
-        return Err(Refusal::NotAcceptable);
+        return Err(Refusal::NotAcceptable.into());
     }
-    let Some(Extension(Named(id))) = named else { return Err(Refusal::NoSession) };
+    let Extension(Named(id)) = named.ok_or(Refusal::NoSession)?;
     let usage = sessions.of(&id)?;
     let reader = usage.session().outlet().ok_or(Refusal::UnknownSession)?.read();
     let events = stream::unfold((reader, usage), async |(mut reader, usage)| {

@@ -36,6 +36,7 @@ mod listen;
 mod lock;
 mod messages;
 mod modern;
+mod named;
 mod number;
 mod object;
 mod options;
@@ -74,7 +75,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/mcp", get(listen::get).post(http::post).delete(http::delete))
         .with_state(Arc::clone(&sessions))
         .layer(McpLayer::new(server.clone()))
-        .layer(map_request(listen::keep_name));
+        .layer(map_request(named::keep_name));
 
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
