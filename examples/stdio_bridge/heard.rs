@@ -1,4 +1,4 @@
-//! What a child says, and to whom it goes.
+//! What a child writes, and where it goes.
 
 use std::sync::Arc;
 
@@ -38,20 +38,23 @@ impl Child {
     }
 
     async fn notified(&self, method: &str, params: Option<&RawValue>) {
+        // These two name requests by the bridge's ids or by the child's, which mean nothing to a client.
         match (method, params) {
             ("notifications/cancelled", Some(params)) => self.questions.take_back(params),
             ("notifications/progress", Some(params)) => self.progresses(params),
+            ("notifications/cancelled" | "notifications/progress", None) => {
+                tracing::warn!(method, "the server's notification has no params");
+            }
+            _ if self.passes_on(method, params).await => {}
             _ => {
-                if !self.passes_on(method, params).await {
-                    let params = params.map(|params| beginning(params.get()));
-                    tracing::info!(method = beginning(method), params, "a notification for nobody");
-                }
+                let params = params.map(|params| beginning(params.get()));
+                tracing::info!(method = beginning(method), params, "a notification for nobody");
             }
         }
     }
 
-    /// Passes a notification on: to the newest call that can hear it, and outside of calls to the session's GET stream. What
-    /// is of no call in any case goes to that stream first.
+    /// Passes a notification on to the newest call that can receive it, or else to the session's GET stream. Changes of lists
+    /// and of resources, which belong to no call, go to an open GET stream in any case. Each goes to one stream only.
     async fn passes_on(&self, method: &str, params: Option<&RawValue>) -> bool {
         let Clients::One(outlet) = &self.clients else {
             // It may be of any of them.

@@ -17,7 +17,7 @@ use crate::waiting::{Kind, Waiting};
 /// People answer, so it takes a while.
 const LONGEST_ASKING: Duration = Duration::from_secs(5 * 60);
 
-/// What a session's servers say and ask outside of calls, on its way to the one GET stream of the session.
+/// The messages of a session's servers outside of calls, on their way to the GET stream of the session.
 #[derive(Debug, Default)]
 pub(crate) struct Outlet {
     /// There is something to read, or the stream is over.
@@ -27,7 +27,7 @@ pub(crate) struct Outlet {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those who wait for the client's responses.
+    /// Questions that the client has yet to answer.
     asked: HashMap<String, oneshot::Sender<Answer>>,
     is_over: bool,
     /// The stream that reads, if there is one.
@@ -37,7 +37,7 @@ struct State {
     waiting: Waiting,
 }
 
-/// The one that reads what a session's servers say. Dropped, it is over.
+/// One GET stream. Dropped, it is closed.
 #[derive(Debug)]
 pub(crate) struct Reader {
     outlet: Arc<Outlet>,
@@ -56,12 +56,13 @@ impl Outlet {
         Reader { outlet: Arc::clone(self), stream }
     }
 
-    /// Some stream reads.
+    /// There is a GET stream.
     pub(crate) fn is_open(&self) -> bool {
         lock(&self.state).reader.is_some()
     }
 
-    /// Passes a notification on. Without a stream only what a later one should know is kept. Tells whether it was taken.
+    /// Takes a notification. Without a stream only changes of lists and resources are taken, and kept for the next stream.
+    /// Tells whether it was taken.
     pub(crate) fn hear(&self, method: &str, params: Option<&RawValue>) -> bool {
         let kind = Kind::of(method, params);
         let mut state = lock(&self.state);
@@ -74,7 +75,7 @@ impl Outlet {
         true
     }
 
-    /// Asks the client, and waits for its response. Dropped before, the question is taken back.
+    /// Asks the client, and waits for its response. Dropped before, the question is cancelled.
     pub(crate) async fn ask(&self, method: &str, params: &RawValue, taken_back: TakenBack) -> Answer {
         // Nobody can guess it, so nobody else can answer.
         let id = Uuid::new_v4().to_string();
@@ -105,7 +106,7 @@ impl Outlet {
         }
     }
 
-    /// Ends the stream, with the server that it was of.
+    /// Ends the stream, because the server has ended.
     pub(crate) fn interrupt(&self) {
         lock(&self.state).reader = None;
         self.changed.notify_waiters();

@@ -68,10 +68,7 @@ impl Session {
         }
         let pause = state.next_start.saturating_duration_since(Instant::now());
         if !pause.is_zero() {
-            let why = format!(
-                "the server keeps failing: it is started again by a request in {} ms or later",
-                pause.as_millis() + 1
-            );
+            let why = format!("the server keeps failing: try again in {} ms", pause.as_millis() + 1);
             return Err(McpError::internal_error(why));
         }
         let child = self.launcher.launch(Arc::clone(&self.initialize), self.clients.clone())?;
@@ -84,7 +81,7 @@ impl Session {
         lock(&self.state).child.as_ref().filter(|child| !child.is_over()).cloned()
     }
 
-    /// Where it goes what servers say outside of calls, if there is one client to hear it.
+    /// Where the messages of its servers outside of calls go, if the session has one client.
     pub(crate) fn outlet(&self) -> Option<&Arc<Outlet>> {
         match &self.clients {
             Clients::Many => None,

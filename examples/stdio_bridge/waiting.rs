@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use crate::object::Object;
 use crate::text;
 
-/// Messages that wait, beside those of which the newest is kept.
+/// Messages that wait, beside changes of lists and requests.
 const MOST: usize = 64;
 /// Bytes of them, unless one alone has more.
 const MOST_BYTES: usize = 4 << 20;
@@ -13,7 +13,7 @@ const MOST_BYTES: usize = 4 << 20;
 /// Messages of a child that wait to be sent to its client, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// Some were dropped since it was empty.
+    /// Some were dropped, and this was logged, since it was empty.
     drops: bool,
     messages: VecDeque<(Kind, String)>,
 }
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// It says how things are, and not that something happened: it is worth keeping.
+    /// It tells of a state that may have changed, so the newest says all, and is worth keeping for a later stream.
     pub(crate) fn is_state(&self) -> bool {
         matches!(self, Self::ListChanged(_) | Self::Updated(_))
     }
