@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use mcp_layer::McpError;
 use tokio::sync::oneshot;
 
 use crate::caller::Caller;
-use crate::line::Answer;
+use crate::line::{Answer, beginning};
 use crate::lock::lock;
 
 /// What a child is asked, and has not yet answered.
@@ -60,19 +61,16 @@ impl Calls {
         }
     }
 
-    /// An answer that does not say to what: to the only call in progress. Of several it may be any.
-    pub(crate) fn one_answered(&self, answer: Answer) {
+    /// An error that does not say of which call: of the only one in progress. Of several it may be any, so all go on.
+    pub(crate) fn failed(&self, error: McpError) {
         let mut state = lock(&self.0);
         let mut sent = state.in_progress.iter().filter(|(_, entry)| entry.is_sent).map(|(id, _)| *id);
-        let (id, calls) = (sent.next(), sent.count() + 1);
-        let entry = id.filter(|_| calls == 1).and_then(|id| state.in_progress.remove(&id));
+        let only = sent.next().filter(|_| sent.next().is_none());
+        let entry = only.and_then(|id| state.in_progress.remove(&id));
         drop(state);
-        match (entry, id) {
-            (Some(entry), _) => drop(entry.answer.send(answer)),
-            (None, Some(_)) => {
-                tracing::warn!(?answer, calls, "an error without an id: it is not known which call failed")
-            }
-            (None, None) => tracing::warn!(?answer, "an error without an id, and no call is in progress"),
+        match entry {
+            Some(entry) => drop(entry.answer.send(Err(error))),
+            None => tracing::warn!(message = beginning(error.message()), "an error without an id, of no one call"),
         }
     }
 

@@ -27,9 +27,9 @@ impl Child {
         for message in messages {
             match Line::read(message) {
                 Ok(Line::Answer { id, answer }) => self.calls.answered(id, answer),
-                Ok(Line::Error(error)) => self.calls.one_answered(Err(error)),
+                Ok(Line::Error(error)) => self.calls.failed(error),
                 Ok(Line::Notification { method, params }) => self.notified(&method, params).await,
-                Ok(Line::Request { id, method, params }) => self.asks(id, method, params),
+                Ok(Line::Request { id, method, params }) => self.asks(id, &method, params),
                 Err(why) => {
                     tracing::warn!(why, message = beginning(message.get()), "the server wrote what is no message");
                 }
@@ -83,12 +83,12 @@ impl Child {
     }
 
     /// It asks its client something.
-    fn asks(self: &Arc<Self>, id: &RawValue, method: String, params: Option<&RawValue>) {
+    fn asks(self: &Arc<Self>, id: &RawValue, method: &str, params: Option<&RawValue>) {
         if method == "ping" {
             return self.retort(line::response(id, Ok(line::raw(&json!({})))));
         }
         let refuse = |why: &'static str| {
-            tracing::info!(method = beginning(&method), why, "the server asks in vain");
+            tracing::info!(method = beginning(method), why, "the server asks in vain");
             self.retort(line::response(id, Err(McpError::internal_error(why))));
         };
         let Clients::One(outlet) = &self.clients else {
@@ -102,7 +102,7 @@ impl Child {
         }
         let params = params.map_or_else(|| line::raw(&json!({})), ToOwned::to_owned);
         let begin = |taken_back| {
-            let (child, outlet, id, method) = (Arc::clone(self), Arc::clone(outlet), id.to_owned(), method.clone());
+            let (child, outlet, id, method) = (Arc::clone(self), Arc::clone(outlet), id.to_owned(), method.to_owned());
             let task = tokio::spawn(async move {
                 let answer = ask(caller, &outlet, &method, &params, taken_back).await;
                 let room = timeout(LAST_WORD, child.room()).await;
