@@ -267,6 +267,8 @@ async fn a_get_that_cannot_be_served_says_why() {
         client.send(&get).await.error(status, INVALID_REQUEST, None);
     }
     assert_eq!(client.send(&listening().with("mcp-protocol-version", MODERN)).await.header("allow"), Some("POST"));
+    let repeated = client.with_session(&listening()).and("mcp-session-id", "x");
+    bridge.post(&repeated).await.error(400, INVALID_REQUEST, None);
     let mut head = Connection::open(bridge.address).await;
     head.send(client.with_session(&listening().method("HEAD")).bytes()).await;
     assert_eq!(head.head().await.status, 405);

@@ -112,6 +112,19 @@ async fn progress_of_somebody_else_passes_with_the_token_of_the_request() {
 }
 
 #[tokio::test]
+async fn other_notifications_pass_as_one_line() {
+    let handler = async |notifier: Notifier| {
+        let params = raw("{ \"n\":\r\n1.23456789012345678901e29, \"\\ud83d\":1, \"n\":9007199254740993 }");
+        notifier.notify("notifications/message", &params).await.unwrap();
+        Reply(json!({}))
+    };
+    let mut events = Site::over(on_post(handler)).open(&post(call("1", &json!({})))).await;
+    let params = r#"{ "n":  1.23456789012345678901e29, "\ud83d":1, "n":9007199254740993 }"#;
+    let note = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#);
+    assert_eq!(events.message().await, note);
+}
+
+#[tokio::test]
 async fn a_notifier_that_reaches_nobody_is_not_open() {
     let site = Site::over(on_post(async |notifier: Notifier| Reply(json!(notifier.is_open()))));
     let json_only = post(call("1", &json!({}))).with("accept", "application/json");

@@ -41,7 +41,7 @@ impl Calls {
         Some((id, answer))
     }
 
-    /// The child may know of it from now on.
+    /// The request is written: from now on the child may answer it.
     pub(crate) fn sent(&self, id: u64) {
         if let Some(entry) = lock(&self.0).in_progress.get_mut(&id) {
             entry.is_sent = true;
@@ -74,26 +74,26 @@ impl Calls {
         }
     }
 
-    /// Who waits for this call.
+    /// The caller of this call, if it is in progress.
     pub(crate) fn caller(&self, id: u64) -> Option<Arc<Caller>> {
         lock(&self.0).in_progress.get(&id)?.caller.clone()
     }
 
-    /// Of those who can be told something, the one whose call is the newest.
+    /// The caller of the newest call whose client can still receive messages on its stream.
     pub(crate) fn newest(&self) -> Option<Arc<Caller>> {
         let state = lock(&self.0);
         let mut callers = state.in_progress.values().rev().filter_map(|entry| entry.caller.as_ref());
         callers.find(|caller| caller.notifier.is_open()).cloned()
     }
 
-    /// The only one who waits for anything.
+    /// The caller of the only call in progress.
     pub(crate) fn only(&self) -> Option<Arc<Caller>> {
         let state = lock(&self.0);
         let mut callers = state.in_progress.values().filter_map(|entry| entry.caller.as_ref());
         callers.next().filter(|_| callers.next().is_none()).cloned()
     }
 
-    /// Whoever waits learns that it is over, and nothing can be added.
+    /// Ends all calls: their answers are dropped, and no call can be added.
     pub(crate) fn close(&self) {
         let in_progress = {
             let mut state = lock(&self.0);

@@ -82,13 +82,13 @@ impl Child {
         }
     }
 
-    /// It asks its client something.
+    /// Passes a request on to the client, and its response back.
     fn asks(self: &Arc<Self>, id: &RawValue, method: &str, params: Option<&RawValue>) {
         if method == "ping" {
             return self.retort(line::response(id, Ok(line::raw(&json!({})))));
         }
         let refuse = |why: &'static str| {
-            tracing::info!(method = beginning(method), why, "the server asks in vain");
+            tracing::info!(method = beginning(method), why, "the server's request is refused");
             self.retort(line::response(id, Err(McpError::internal_error(why))));
         };
         let Clients::One(outlet) = &self.clients else {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::text;
 
-/// A JSON object as somebody else wrote it. Only its members are told apart: their names and values keep their spelling.
+/// A JSON object as it was written. Only its members are told apart: their names and values keep their spelling.
 #[derive(Debug)]
 pub(crate) struct Object<'a> {
     members: Vec<(&'a RawValue, &'a RawValue)>,

@@ -16,14 +16,14 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Mutex<HashMap<Id, Question>>);
 
-/// What waits for the answer.
+/// The task that waits for the client's response.
 #[derive(Debug)]
 struct Question {
     taken_back: TakenBack,
     task: AbortHandle,
 }
 
-/// The params of the notification by which the child takes its question back, once it has.
+/// The params of the child's `notifications/cancelled` for its request, once it has sent one.
 pub(crate) type TakenBack = Arc<OnceLock<Box<RawValue>>>;
 
 /// An id of a child's choosing, however it is spelled.
@@ -56,7 +56,7 @@ impl Questions {
         lock(&self.0).remove(&Id::of(id));
     }
 
-    /// The child does not want to know any more. The client is told so as what waits is dropped.
+    /// The child has cancelled its request. Dropping the task cancels it at the client, too.
     pub(crate) fn take_back(&self, params: &RawValue) {
         let Some(id) = Object::read(params).and_then(|params| params.get("requestId")) else { return };
         let id = Id::of(id);
@@ -69,7 +69,7 @@ impl Questions {
         }
     }
 
-    /// Nobody waits for any of them.
+    /// Drops all of them.
     pub(crate) fn close(&self) {
         for (_, question) in lock(&self.0).drain() {
             question.task.abort();

@@ -69,8 +69,9 @@ impl Notifier {
         }
     }
 
-    /// Sends `notifications/progress` with params that somebody else wrote, such as a server behind this one. They are sent as
-    /// they are: only their `progressToken` becomes that of the request. Without one in its `_meta`, nothing is sent.
+    /// Sends `notifications/progress` with params from elsewhere, such as a server behind this one. They are sent as they were
+    /// written, with the `progressToken` of the request in place of their own. If the request has none in its `_meta`, nothing
+    /// is sent.
     ///
     /// Like [`progress`](Self::progress), it never waits, and a client that reads slowly gets the newest. Params that are not an
     /// object are dropped, and an error is logged.
@@ -123,8 +124,10 @@ impl Notifier {
 fn written(method: &str, params: impl Serialize) -> Result<String, McpError> {
     const WITHOUT_PARAMS: &[u8] = br#","params":null}"#;
 
-    let mut json = serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params })
-        .map_err(|error| McpError::internal_error(format!("a notification cannot be written: {error}")))?;
+    let mut json = serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params }).map_err(|error| {
+        tracing::error!(%error, method, "the params of a notification cannot be written as JSON");
+        McpError::internal_error("the params of a notification cannot be written as JSON")
+    })?;
     // JSON-RPC has no params that are null.
     if json.ends_with(WITHOUT_PARAMS) {
         json.truncate(json.len() - WITHOUT_PARAMS.len());

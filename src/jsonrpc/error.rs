@@ -32,9 +32,9 @@ pub struct McpError {
 
 #[derive(Clone, Debug)]
 enum Origin {
-    /// Made here, with this data.
+    /// Made by this server, with this data.
     Here(Option<Box<RawValue>>),
-    /// The whole error object, written by somebody else.
+    /// The whole error object as it was read.
     Elsewhere(Box<RawValue>),
 }
 
@@ -55,11 +55,12 @@ impl McpError {
         Self { code, message: message.into(), origin: Origin::Here(None) }
     }
 
-    /// An error object that somebody else wrote, to be passed on: it is sent as it is, with its members of other names, all
-    /// digits of its numbers, and characters that Rust strings cannot hold. Only a message that is missing or null becomes
-    /// an empty one, because JSON-RPC requires it.
+    /// Reads a JSON-RPC error object that is to be passed on. It is sent as it was written: members of other names, all digits
+    /// of numbers, and lone surrogates in strings are kept. Only a message that is missing or null becomes an empty one,
+    /// because JSON-RPC requires a message.
     ///
-    /// `None` if it is not an object, its `code` is not an integer (`-32000.0` is one), or its `message` is not a string.
+    /// Returns `None` if the JSON is not an object, its `code` is not an integer of 64 bits (`-32000.0` counts as one), or its
+    /// `message` is not a string.
     ///
     /// ```
     /// use mcp_layer::McpError;
@@ -146,7 +147,7 @@ impl McpError {
         self.code
     }
 
-    /// The message. In one that was read from JSON, U+FFFD stands for each character that a Rust string cannot hold.
+    /// The message. In an error that was [read from JSON](Self::from_json), U+FFFD stands for each lone surrogate.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

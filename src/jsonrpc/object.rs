@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use super::envelope::string;
 
-/// A JSON object as somebody else wrote it. Only its members are told apart: names and values keep their spelling, so that
-/// no digit is rounded and a lone surrogate, which no Rust string can hold, does no harm.
+/// A JSON object as it was written. Only its members are told apart: names and values keep their spelling, so no digit is
+/// rounded, and lone surrogates, which Rust strings cannot hold, are kept.
 #[derive(Debug)]
 pub(crate) struct Object<'a> {
     members: Vec<(&'a RawValue, &'a RawValue)>,
