@@ -167,7 +167,7 @@ fn answer(completion: &Completion<Settled>, exchange: &Call, shared: &Shared) ->
         Outcome::ShutDown if exchange.is_subscription() => {
             return Answer::subscription_closed(id, exchange.server_info());
         }
-        Outcome::ShutDown => McpError::new(version.shut_down_code(), "The server is shutting down"),
+        Outcome::ShutDown => McpError::new(version.shut_down_code(), "Server is shutting down"),
         Outcome::TimedOut => McpError::new(version.timed_out_code(), "Request timed out"),
         Outcome::Disconnected | Outcome::Replied => McpError::internal_error("Internal error"),
     };

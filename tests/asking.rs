@@ -191,7 +191,7 @@ async fn what_cannot_be_written_asks_nothing() {
     };
     let site = Site::over(on_post(handler));
     // As JSON: there was nothing to send.
-    assert_eq!(site.ask(&asks("1")).await.result("1"), "odd");
+    assert_eq!(site.ask(&asks("1")).await.result("1"), "the params cannot be written as JSON");
 }
 
 #[tokio::test]

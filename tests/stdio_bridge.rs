@@ -80,7 +80,8 @@ async fn progress_goes_to_its_call_with_the_token_of_the_client() {
             stream.head().await;
             for step in 1..=3 {
                 let note = message(stream).await;
-                assert_eq!(note["params"], json!({ "progressToken": token, "progress": step, "total": 3 }));
+                let expected = json!({ "progressToken": token, "other": 1.5, "progress": step, "total": 3 });
+                assert_eq!(note["params"], expected);
             }
             let answer = message(stream).await;
             assert_eq!((&answer["id"], &answer["result"]["value"]["other"]), (&json!(1), &json!(1.5)));
@@ -247,7 +248,7 @@ async fn modern_clients_are_served_without_a_session() {
     // On a slow machine the reply would be a stream before the child has started.
     let plain = |method: &str, params| modern("1", method, &params).with("accept", "application/json");
     let discovered = bridge.post(&plain("server/discover", json!({}))).await.result("1");
-    assert_eq!(discovered["capabilities"], json!({ "tools": {} }));
+    assert_eq!(discovered["capabilities"], json!({ "resources": {}, "tools": {} }));
     assert_eq!(discovered["supportedVersions"][0], "2026-07-28");
     assert_eq!((&discovered["instructions"], &discovered["resultType"]), (&json!("none"), &json!("complete")));
     assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "child");

@@ -28,6 +28,7 @@ impl Asked {
         // Only what has room is written: many may wait, and each may be large.
         let room = self.child.room().await?;
         let own = line::with_token(params, self.id);
+        self.child.calls.sent(self.id);
         room.send(line::request(self.id, method, own.as_deref().unwrap_or(params)));
         Ok(())
     }
@@ -46,7 +47,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        let was_waiting = self.child.forget(self.id);
+        let was_waiting = self.child.calls.forget(self.id);
         if let Some(cancellation) = self.cancellation.take()
             && was_waiting
         {
@@ -54,7 +55,7 @@ impl Drop for Asked {
             if let Some(reason) = cancellation.reason() {
                 params["reason"] = (*reason).into();
             }
-            self.child.mention(line::notification("notifications/cancelled", &params));
+            self.child.mention(line::notification("notifications/cancelled", Some(&line::raw(&params))));
         }
     }
 }

@@ -1,11 +1,10 @@
 use std::sync::Arc;
 
 use mcp_layer::{Cancellation, Client, McpError, McpMessage, Reply, ReplyTicket};
-use serde_json::value::RawValue;
 
 use crate::caller::Caller;
 use crate::child::Child;
-use crate::line::Answer;
+use crate::line::{self, Answer};
 use crate::modern;
 use crate::session::Usage;
 
@@ -53,7 +52,7 @@ impl Call {
     }
 
     async fn through(&self, child: &Arc<Child>) -> Answer {
-        let params: &RawValue = self.message.params()?;
+        let params = line::params(&self.message)?;
         let caller = Caller::new(self.client.clone(), self.ticket.notifier().clone(), self.is_modern);
         let mut asked = child.ask(Some(caller.into()))?;
         asked.send(self.message.method(), params).await?;

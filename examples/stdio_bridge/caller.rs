@@ -23,8 +23,9 @@ impl Caller {
         Self { client, is_modern, lags: AtomicBool::new(false), notifier }
     }
 
-    /// Passes a notification on, as soon as there is room for it. For one that lags behind there has to be at once.
-    pub(crate) async fn hear(&self, method: &str, params: &RawValue) {
+    /// Passes a notification on, as soon as there is room for it. For one that lags behind there has to be at once. Tells
+    /// whether there was.
+    pub(crate) async fn hear(&self, method: &str, params: Option<&RawValue>) -> bool {
         let patience = if self.lags.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
         let heard = timeout(patience, self.notifier.notify(method, params)).await;
         if let Ok(Err(error)) = &heard {
@@ -34,5 +35,6 @@ impl Caller {
         if heard.is_err() && !lagged {
             tracing::warn!("a client does not read: notifications are dropped until it does");
         }
+        heard.is_ok()
     }
 }

@@ -1,21 +1,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use mcp_layer::{Cancellation, Client, Deferred, ExchangeInfo, McpError, McpMessage, ProtocolVersion, Reply};
+use mcp_layer::{Cancellation, Client, Deferred, ExchangeInfo, McpMessage, ProtocolVersion, Reply, RequestId};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::call::Call;
-use crate::line::{self, raw};
-use crate::refusal::Refusal;
+use crate::line::{self, Answer, raw};
+use crate::named::{Named, SESSION_ID};
+use crate::object::Object;
+use crate::refusal::{Refusal, Whole};
 use crate::session::Usage;
 use crate::sessions::Sessions;
 
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// A child that does not read a notification for so long does not get it.
 const LONGEST_TELLING: Duration = Duration::from_secs(30);
 
@@ -54,24 +55,25 @@ pub(crate) async fn post(
 }
 
 /// The end of a session (MCP, *Transports*, Session Management).
-pub(crate) async fn delete(State(sessions): State<Arc<Sessions>>, headers: HeaderMap) -> Result<StatusCode, Refusal> {
-    sessions.end(headers.get(SESSION_ID).ok_or(Refusal::NoSession)?)?;
+pub(crate) async fn delete(
+    State(sessions): State<Arc<Sessions>>,
+    named: Option<Extension<Named>>,
+) -> Result<StatusCode, Whole> {
+    let Extension(Named(id)) = named.ok_or(Refusal::NoSession)?;
+    sessions.end(&id)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// `initialize`: a child of its own, and a session if that one agrees.
 async fn open(sessions: &Sessions, message: &McpMessage, version: ProtocolVersion) -> Result<Response, Refusal> {
-    let params = match message.params::<&RawValue>() {
+    let params = match line::params(message) {
         Ok(params) => params,
         Err(error) => return Ok(error.into_response()),
     };
-    let Some(mut members) = line::members(params) else {
-        return Ok(McpError::invalid_params("the params are not an object").into_response());
-    };
     // Only what both the child and the bridge speak can be agreed upon.
     let version = raw(&version.as_str());
-    members.insert("protocolVersion".into(), &version);
-    let opening = sessions.open(raw(&members))?;
+    let params = Object::read(params).map(|params| params.with("protocolVersion", version.get()));
+    let opening = sessions.open(params.unwrap_or_default())?;
     let child = match opening.usage.session().child() {
         Ok(child) => child,
         Err(error) => return Ok(error.into_response()),
@@ -82,17 +84,30 @@ async fn open(sessions: &Sessions, message: &McpMessage, version: ProtocolVersio
     })
 }
 
-/// A notification, or a response that nobody waits for.
+/// A notification, or the response to what a child has asked on the GET stream.
 async fn tell(usage: &Usage, message: &McpMessage) {
-    let method = message.method();
-    // The child is initialized already, and hears of a cancel from the call, with the id that it knows.
-    if message.is_response() || matches!(method, "notifications/initialized" | "notifications/cancelled") {
+    let session = usage.session();
+    if let Some(response) = message.response() {
+        if let (Some(outlet), Some(id)) = (session.outlet(), message.id().and_then(RequestId::as_str)) {
+            outlet.answered(id, answer(response));
+        }
         return;
     }
-    let Some(child) = usage.session().living() else { return };
+    let method = message.method();
+    // The child is initialized already, and hears of a cancel from the call, with the id that it knows.
+    if matches!(method, "notifications/initialized" | "notifications/cancelled") {
+        return;
+    }
+    let Some(child) = session.living() else { return };
     match timeout(LONGEST_TELLING, child.tell(line::one(message.as_str().to_owned()))).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::info!(%error, "a notification is not told"),
         Err(_) => tracing::warn!("the server does not read: a notification is not told"),
     }
+}
+
+/// A client's response as its child is told it.
+fn answer(response: Result<&str, &str>) -> Answer {
+    let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap_or_default();
+    response.map(raw).map_err(|error| line::error_of(&raw(error), "client"))
 }

@@ -43,7 +43,7 @@ impl Launcher {
     /// A child that is being initialized with these params.
     pub(crate) fn launch(&self, initialize: Arc<RawValue>, clients: Clients) -> Result<Arc<Child>, McpError> {
         let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.map_err(|_| McpError::internal_error("too many servers run here: try again later"))?;
+        let place = place.map_err(|_| McpError::internal_error("too many servers are running: try again later"))?;
         let [program, arguments @ ..] = &self.command[..] else {
             return Err(McpError::internal_error("no server is configured"));
         };

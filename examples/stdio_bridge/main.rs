@@ -5,9 +5,14 @@
 //! ```
 //!
 //! Each `initialize` starts a process of its own, for one session (`Mcp-Session-Id`). DELETE ends it, and so does being
-//! idle, or a client that does not go on with it; a process that dies is started again, and initialized as before, by the next request of its session. While a call is
-//! in progress its client hears the server's notifications, and is asked what the server asks. A GET gets 405: what a
-//! server says while no call is in progress is logged.
+//! idle, or a client that does not go on with it; a process that dies is started again, and initialized as before, by the
+//! next request of its session. While a call is in progress, its client hears the server's notifications and is asked what
+//! the server asks, both on the stream of the newest call.
+//!
+//! Outside of calls both go to the session's GET stream. A session has one such stream: a newer one replaces it, because a
+//! client that lost its connection comes back before the bridge can know. It ends with the process and with the session; a
+//! session that is listened to is not idle. Without a stream the server's requests are refused, changes of lists and of
+//! resources are kept for the next stream, the newest of each, and other notifications are logged.
 //!
 //! Callers without a session share one process for each `Authorization`, or for having none. The bridge initializes it, and
 //! declares no capabilities, so that it asks nothing: there would be no telling whom. Modern requests (2026-07-28), which
@@ -16,27 +21,41 @@
 //!
 //! The bridge authenticates nobody. Put a layer before it that does, where others than you can reach it.
 
+mod accept;
 mod asked;
 mod call;
 mod caller;
+mod calls;
 mod child;
+mod heard;
 mod http;
 mod launcher;
 mod line;
 mod lines;
+mod listen;
+mod lock;
+mod messages;
 mod modern;
+mod named;
+mod number;
+mod object;
 mod options;
+mod outlet;
 mod process;
+mod questions;
 mod refusal;
 mod session;
 mod sessions;
+mod text;
 mod version;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::post;
+use axum::middleware::map_request;
+use axum::routing::get;
 use axum::serve::ListenerExt;
 use clap::Parser;
 use mcp_layer::McpLayer;
@@ -53,9 +72,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sessions = Arc::new(Sessions::new(&options));
 
     let app = Router::new()
-        .route("/mcp", post(http::post).delete(http::delete))
+        .route("/mcp", get(listen::get).post(http::post).delete(http::delete))
         .with_state(Arc::clone(&sessions))
-        .layer(McpLayer::new(server.clone()));
+        .layer(McpLayer::new(server.clone()))
+        .layer(map_request(named::keep_name));
 
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
@@ -66,6 +86,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // The terminal is closed: what does not wait for its input would live on.
+    let mut hangup = signal(SignalKind::hangup())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
         stopped.await.ok();
@@ -74,6 +96,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
         }
         server.shutdown(options.drain).await;
         stop.send(()).ok();

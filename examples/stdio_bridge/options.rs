@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// Bytes of a line that the server writes
     #[arg(long, default_value_t = 4 << 20)]
     pub(crate) max_line_bytes: usize,
-    /// Seconds without a request after which a session ends, and its process with it
+    /// Seconds without a request or a GET stream after which a session ends, and its process with it
     #[arg(long, default_value = "600", value_parser = seconds)]
     pub(crate) idle_timeout: Duration,
     /// Seconds in which the server must have answered `initialize`, and then the client gone on with its session
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// Seconds that a process has to end once its input is closed, and again once it is told to terminate
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub(crate) grace: Duration,
-    /// Seconds that requests have to finish on SIGTERM
+    /// Seconds that requests have to finish on SIGTERM, SIGINT or SIGHUP
     #[arg(long, default_value = "10", value_parser = seconds)]
     pub(crate) drain: Duration,
     /// The server, after `--`

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::child::Child;
 use crate::line::beginning;
-use crate::lines::{Unreadable, lines};
+use crate::lines::{TooLong, lines};
 
 /// What a process has written before it ended is read for this long at most: one that it started may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -56,7 +56,7 @@ impl Process {
     async fn serve(&mut self) -> (String, bool) {
         let Self { child, lines: to_write, max_line_bytes, process, .. } = self;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
-            return ("the server has no pipes".to_owned(), false);
+            return ("the server has no standard input and output".to_owned(), false);
         };
         let mut reading = pin!(read(stdout, child, *max_line_bytes));
         let why = tokio::select! {
@@ -110,7 +110,10 @@ fn signal(pid: Option<u32>, signal: Signal) {
 fn exited(status: std::io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => format!("the server has exited ({status})"),
-        Err(error) => format!("the server is lost: {error}"),
+        Err(error) => {
+            tracing::error!(%error, "the server's status");
+            "the server has exited (status unknown)".to_owned()
+        }
     }
 }
 
@@ -119,14 +122,15 @@ async fn read(stdout: ChildStdout, child: &Arc<Child>, longest: usize) -> Result
     let mut lines = lines(stdout, longest);
     loop {
         match lines.next().await {
-            Some(Ok(Ok(line))) if line.trim().is_empty() => {}
             Some(Ok(Ok(line))) => child.heard(&line).await,
-            Some(Ok(Err(Unreadable::NotUtf8))) => tracing::warn!("the server wrote a line that is not UTF-8"),
             // It may have been an answer, and nobody knows whose.
-            Some(Ok(Err(Unreadable::TooLong))) => {
+            Some(Ok(Err(TooLong))) => {
                 return Err(format!("the server wrote a line of more than {longest} bytes"));
             }
-            Some(Err(error)) => return Err(format!("the server cannot be read: {error}")),
+            Some(Err(error)) => {
+                tracing::error!(%error, "the server's output");
+                return Err("the server cannot be read".to_owned());
+            }
             None => return Ok(()),
         }
     }
@@ -137,18 +141,19 @@ async fn write(mut stdin: ChildStdin, lines: &mut mpsc::Receiver<String>) -> Str
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
         if let Err(error) = stdin.write_all(line.as_bytes()).await {
-            return format!("the server cannot be written to: {error}");
+            tracing::warn!(%error, "the server's input");
+            return "the server cannot be written to".to_owned();
         }
     }
-    "nobody is left to write to the server".to_owned()
+    "the server is not used any more".to_owned()
 }
 
 async fn log(stderr: ChildStderr, pid: Option<u32>) {
     let mut lines = lines(stderr, LONGEST_LOGGED);
     while let Some(Ok(line)) = lines.next().await {
         match line {
-            Ok(line) => tracing::info!(pid, line = beginning(&line), "stderr"),
-            Err(unreadable) => tracing::info!(pid, ?unreadable, "stderr"),
+            Ok(line) => tracing::info!(pid, line = beginning(line.trim_end()), "stderr"),
+            Err(TooLong) => tracing::info!(pid, "a line of stderr is too long to be logged"),
         }
     }
 }

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 use mcp_layer::McpError;
 use serde_json::value::RawValue;
 
-use crate::child::{Child, Clients, lock};
+use crate::child::{Child, Clients};
 use crate::launcher::Launcher;
+use crate::lock::lock;
+use crate::outlet::Outlet;
 
 /// A child that lived for so long did not fail to start.
 const STEADY: Duration = Duration::from_secs(10);
@@ -43,7 +45,7 @@ pub(crate) struct Usage(Arc<Session>);
 impl Session {
     pub(crate) fn new(launcher: Arc<Launcher>, initialize: Arc<RawValue>, clients: Clients) -> Self {
         let now = Instant::now();
-        let is_taken_up = clients == Clients::Many;
+        let is_taken_up = matches!(clients, Clients::Many);
         let state =
             State { child: None, failures: 0, is_over: false, is_taken_up, last_used: now, next_start: now, uses: 0 };
         Self { clients, initialize, launcher, state: Mutex::new(state) }
@@ -66,10 +68,10 @@ impl Session {
         }
         let pause = state.next_start.saturating_duration_since(Instant::now());
         if !pause.is_zero() {
-            let why = format!("the server keeps failing: it is started again in {} ms", pause.as_millis() + 1);
+            let why = format!("the server keeps failing: try again in {} ms", pause.as_millis() + 1);
             return Err(McpError::internal_error(why));
         }
-        let child = self.launcher.launch(Arc::clone(&self.initialize), self.clients)?;
+        let child = self.launcher.launch(Arc::clone(&self.initialize), self.clients.clone())?;
         state.child = Some(Arc::clone(&child));
         Ok(child)
     }
@@ -79,7 +81,18 @@ impl Session {
         lock(&self.state).child.as_ref().filter(|child| !child.is_over()).cloned()
     }
 
+    /// Where the messages of its servers outside of calls go, if the session has one client.
+    pub(crate) fn outlet(&self) -> Option<&Arc<Outlet>> {
+        match &self.clients {
+            Clients::Many => None,
+            Clients::One(outlet) => Some(outlet),
+        }
+    }
+
     pub(crate) fn end(&self) {
+        if let Some(outlet) = self.outlet() {
+            outlet.close();
+        }
         let mut state = lock(&self.state);
         state.is_over = true;
         if let Some(child) = &state.child {

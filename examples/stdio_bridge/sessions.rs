@@ -8,9 +8,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::child::{Clients, lock};
+use crate::child::Clients;
 use crate::launcher::Launcher;
 use crate::line::raw;
+use crate::lock::lock;
 use crate::options::Options;
 use crate::refusal::Refusal;
 use crate::session::{Session, Usage};
@@ -58,7 +59,7 @@ impl Sessions {
     /// Opens a session, whose children are initialized with these params.
     pub(crate) fn open(&self, initialize: Box<RawValue>) -> Result<Opening<'_>, Refusal> {
         let id = Uuid::new_v4();
-        let usage = self.add(Key::Session(id), || initialize, Clients::One)?;
+        let usage = self.add(Key::Session(id), || initialize, Clients::One(Arc::default()))?;
         Ok(Opening { id, is_kept: false, sessions: self, usage })
     }
 

@@ -1,4 +1,3 @@
-use std::borrow::Cow;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -81,7 +80,7 @@ struct Modern {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// It answered with an error.
+    /// It answered with an error, which is passed on as the client wrote it.
     Answered(McpError),
     /// The exchange has ended: it was cancelled, say, or its handler has replied and left a task behind that asks.
     Ended(Outcome),
@@ -140,7 +139,7 @@ impl Client {
         if let Some(capability) = capability_for(method).filter(|&capability| !capabilities.contains_key(capability)) {
             return Err(ClientError::Undeclared(capability));
         }
-        let params = serde_json::to_value(params).map_err(|error| ClientError::Invalid(error.to_string()))?;
+        let params = serde_json::to_value(params).map_err(|error| unwritten(method, &error))?;
         let required = InputRequired::of(key, method, params);
         Err(ClientError::InputRequired(match given.is_empty() {
             true => required,
@@ -169,7 +168,7 @@ impl Client {
             tracing::error!(%error, "a request to a client has no id");
             ClientError::Invalid("Internal error".to_owned())
         })?;
-        let invalid = |error: serde_json::Error| ClientError::Invalid(error.to_string());
+        let invalid = |error: serde_json::Error| unwritten(method, &error);
         let params = to_raw_value(&params).map_err(invalid)?;
         // JSON-RPC has no params that are null.
         let params = Some(&*params).filter(|params| params.get() != "null");
@@ -182,6 +181,12 @@ impl Client {
             Answered::Malformed(why) => Err(ClientError::Invalid(why.to_owned())),
         }
     }
+}
+
+/// What was wrong is the server's business, and goes to its log only.
+fn unwritten(method: &str, error: &serde_json::Error) -> ClientError {
+    tracing::error!(%error, method, "the params of a request to a client cannot be written as JSON");
+    ClientError::Invalid("the params cannot be written as JSON".to_owned())
 }
 
 #[derive(Serialize)]
@@ -231,24 +236,8 @@ impl Drop for Asked<'_> {
 
 impl ClientError {
     fn answered(error: &str) -> Self {
-        #[derive(Deserialize)]
-        struct ErrorObject<'a> {
-            code: i64,
-            #[serde(borrow, default)]
-            message: Cow<'a, str>,
-            data: Option<Value>,
-        }
-
-        match serde_json::from_str(error) {
-            Ok(ErrorObject { code, message, data }) => {
-                let error = McpError::new(code, message.into_owned());
-                Self::Answered(match data {
-                    Some(data) => error.with_data(data),
-                    None => error,
-                })
-            }
-            Err(error) => Self::Invalid(error.to_string()),
-        }
+        let error = RawValue::from_string(error.to_owned()).ok().and_then(McpError::from_json);
+        error.map_or_else(|| Self::Invalid("not a JSON-RPC error object".to_owned()), Self::Answered)
     }
 }
 

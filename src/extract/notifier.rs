@@ -9,7 +9,7 @@ use tokio::task::coop::consume_budget;
 
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::{McpError, one_line};
+use crate::jsonrpc::{McpError, Object, one_line};
 
 /// Sends notifications to the client while its request is at work, ahead of the answer.
 ///
@@ -69,7 +69,42 @@ impl Notifier {
         }
     }
 
-    /// Sends a notification, with `()` without params. It waits while 64 of them wait for the client to read.
+    /// Sends `notifications/progress` with params from elsewhere, such as a server behind this one. They are sent as they were
+    /// written, with the `progressToken` of the request in place of their own. If the request has none in its `_meta`, nothing
+    /// is sent.
+    ///
+    /// Like [`progress`](Self::progress), it never waits, and a client that reads slowly gets the newest. Params that are not an
+    /// object are dropped, and an error is logged.
+    ///
+    /// ```
+    /// # use mcp_layer::Notifier;
+    /// use serde_json::value::RawValue;
+    ///
+    /// # fn pass_on(notifier: &Notifier) -> serde_json::Result<()> {
+    /// let params = r#"{"progressToken":7,"progress":9007199254740993,"stage":"link"}"#;
+    /// notifier.progress_raw(&RawValue::from_string(params.to_owned())?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn progress_raw(&self, params: &RawValue) {
+        let (Some(exchange), Some(token)) = (&self.exchange, &self.progress_token) else { return };
+        let Some(params) = Object::read(params) else {
+            return tracing::error!("the params of a progress notification must be an object");
+        };
+        let params = params.with("progressToken", token.get());
+        let note = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
+        exchange.note_newest(one_line(note.into_bytes()));
+    }
+
+    /// Whether a notification that is sent now can still reach the client. It cannot where the client accepts only JSON or has
+    /// disconnected, or once the exchange has ended.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| !exchange.is_left() && exchange.end().is_none())
+    }
+
+    /// Sends a notification, with `()` without params. It waits while 64 of them wait for the client to read. Params
+    /// that are a [`RawValue`] are sent as they are.
     ///
     /// # Errors
     ///
@@ -89,8 +124,10 @@ impl Notifier {
 fn written(method: &str, params: impl Serialize) -> Result<String, McpError> {
     const WITHOUT_PARAMS: &[u8] = br#","params":null}"#;
 
-    let mut json = serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params })
-        .map_err(|error| McpError::internal_error(format!("a notification cannot be written: {error}")))?;
+    let mut json = serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params }).map_err(|error| {
+        tracing::error!(%error, method, "the params of a notification cannot be written as JSON");
+        McpError::internal_error("the params of a notification cannot be written as JSON")
+    })?;
     // JSON-RPC has no params that are null.
     if json.ends_with(WITHOUT_PARAMS) {
         json.truncate(json.len() - WITHOUT_PARAMS.len());

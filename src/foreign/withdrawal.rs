@@ -52,7 +52,7 @@ fn reason(exchange: &Call) -> Option<&'static str> {
     let end = exchange.end().filter(|_| !exchange.is_asked())?;
     match end.outcome {
         Outcome::Disconnected => Some("Client disconnected"),
-        Outcome::ShutDown => Some("The server is shutting down"),
+        Outcome::ShutDown => Some("Server is shutting down"),
         Outcome::TimedOut => Some("Request timed out"),
         Outcome::Cancelled | Outcome::Replied => None,
     }

@@ -300,7 +300,7 @@ mod tests {
         unknown["params"]["_meta"][META_VERSION] = "2099-01-01".into();
         assert_eq!(judge(&GOOD, &unknown), Err(Rejection::HeaderMismatch(PROTOCOL_VERSION_NAME)));
         let refused = judge(&[("mcp-protocol-version", "2099-01-01")], &unknown).unwrap_err();
-        let data = refused.error().data().cloned().unwrap();
+        let data: Value = serde_json::from_str(refused.error().data().unwrap().get()).unwrap();
         assert_eq!((refused.status().as_u16(), refused.error().code()), (400, -32022));
         assert_eq!(data["requested"], "2099-01-01");
         assert_eq!(data["supported"][0], MODERN);

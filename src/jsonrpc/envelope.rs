@@ -1,4 +1,3 @@
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -6,6 +5,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::read::read;
+use super::string::string;
 
 /// So many members of other names are looked at.
 const MOST_OTHERS: usize = 64;
@@ -47,14 +47,6 @@ impl<'a> Envelope<'a> {
         self.jsonrpc
             .map(RawValue::get)
             .is_some_and(|raw| raw == "\"2.0\"" || string(raw).is_some_and(|version| version == "2.0"))
-    }
-}
-
-/// What a JSON string spells: borrowed where nothing in it is escaped.
-pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
-    match raw.strip_prefix('"')?.strip_suffix('"')? {
-        plain if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
-        _ => serde_json::from_str::<String>(raw).ok().map(Cow::Owned),
     }
 }
 
@@ -196,15 +188,6 @@ mod tests {
         }
         for text in ["", "{", "[", "[1,", "not json", "{} {}", "{\"a\":}", "{\"a\":01}", "{\"a\":\"\n\"}"] {
             assert!(!Envelope::parse(text).unwrap_err().is_data(), "{text}");
-        }
-    }
-
-    #[test]
-    fn strings_are_borrowed_where_they_can_be() {
-        assert!(matches!(string(r#""tools/call""#), Some(Cow::Borrowed("tools/call"))));
-        assert!(matches!(string(r#""tools\/call""#), Some(Cow::Owned(text)) if text == "tools/call"));
-        for no_string in ["7", "null", "", "\"", r#""\ud800""#] {
-            assert_eq!(string(no_string), None, "{no_string}");
         }
     }
 }

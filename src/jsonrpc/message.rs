@@ -5,11 +5,12 @@ use bytestring::ByteString;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::envelope::{Envelope, string};
+use super::envelope::Envelope;
 use super::error::McpError;
 use super::member::{Member, present};
 use super::read::{object, read_object};
 use super::request_id::RequestId;
+use super::string::string;
 
 /// Arrays and objects within each other, at most: what `serde_json` itself reads.
 const MAX_DEPTH: usize = 128;

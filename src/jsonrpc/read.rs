@@ -48,7 +48,7 @@ pub(crate) fn read_object<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, 
 struct Strict<T>(T);
 
 /// Expects an object.
-struct Object<V>(V);
+struct ObjectOnly<V>(V);
 
 /// A key, which may be spelled by bytes that are no UTF-8.
 struct Key<T>(T);
@@ -89,12 +89,12 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         deserialize_ignored_any()
     }
 
-    forward! { Object: deserialize_struct(name: &'static str, fields: &'static [&'static str]) }
+    forward! { ObjectOnly: deserialize_struct(name: &'static str, fields: &'static [&'static str]) }
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         // As a struct, because a map would not be asked what to make of an array.
-        self.0.deserialize_struct("", &[], Object(visitor))
+        self.0.deserialize_struct("", &[], ObjectOnly(visitor))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -152,7 +152,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     }
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for ObjectOnly<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,7 +232,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        self.0.struct_variant(fields, Object(visitor))
+        self.0.struct_variant(fields, ObjectOnly(visitor))
     }
 }
 

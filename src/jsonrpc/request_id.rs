@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::envelope::string;
 use super::error::shortened;
+use super::string::string;
 
 /// What a log line shows of an id, in bytes.
 const LONGEST_SHOWN: usize = 256;

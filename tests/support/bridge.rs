@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Child;
 use tokio::time::sleep;
@@ -68,8 +69,13 @@ impl Bridge {
         Session { bridge: self, id: None }
     }
 
-    pub(crate) async fn exits(mut self) {
-        example::terminate(&self.process);
+    pub(crate) async fn exits(self) {
+        self.exits_on(Signal::TERM).await;
+    }
+
+    pub(crate) async fn exits_on(mut self, signal: Signal) {
+        let id = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
+        kill_process(id, signal).expect("it is ours");
         example::exits(&mut self.process).await;
     }
 }
@@ -98,6 +104,28 @@ impl Session<'_> {
         self.call("99", name, &json!({})).await.result("99")["value"].clone()
     }
 
+    /// Has the child write these lines, with its id of the call for `ID`, and its progress token for `TOKEN`. It does not
+    /// answer by itself.
+    pub(crate) async fn says(&self, call: &str, lines: &[&str]) -> Connection {
+        let params = json!({
+            "name": "say", "arguments": { "lines": lines }, "_meta": { "progressToken": "its own" },
+        });
+        let mut connection = Connection::open(self.bridge.address).await;
+        connection.send(self.with_session(&post(request(call, "tools/call", &params))).bytes()).await;
+        connection
+    }
+
+    /// The GET stream, once its head is there.
+    pub(crate) async fn listen(&self) -> Connection {
+        let mut connection = Connection::open(self.bridge.address).await;
+        connection.send(self.with_session(&listening()).bytes()).await;
+        let head = connection.head().await;
+        assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")), "{head:?}");
+        assert_eq!(head.header("cache-control"), Some("no-cache, no-transform"));
+        assert_eq!(head.header("x-accel-buffering"), Some("no"));
+        connection
+    }
+
     /// What the child has heard, once it holds.
     pub(crate) async fn hears(&self, mut holds: impl FnMut(&Value) -> bool) {
         let began = Instant::now();
@@ -112,14 +140,24 @@ impl Session<'_> {
     }
 }
 
+/// A GET as the official SDKs send it.
+pub(crate) fn listening() -> Post {
+    post("").method("GET").without("content-type").with("accept", "text/event-stream")
+}
+
 pub(crate) fn tool(id: &str, name: &str, arguments: &Value) -> Post {
     post(request(id, "tools/call", &json!({ "name": name, "arguments": arguments })))
 }
 
 /// The message of the next event.
 pub(crate) async fn message(connection: &mut Connection) -> Value {
+    serde_json::from_str(&text(connection).await).unwrap()
+}
+
+/// The same, as it was sent.
+pub(crate) async fn text(connection: &mut Connection) -> String {
     let event = connection.event().await;
-    serde_json::from_str(event.strip_prefix("data: ").unwrap_or_else(|| panic!("{event}"))).unwrap()
+    event.strip_prefix("data: ").unwrap_or_else(|| panic!("{event}")).to_owned()
 }
 
 pub(crate) async fn gone(pid: &Value) {

@@ -1,6 +1,6 @@
 """An MCP server over stdio that misbehaves on demand: a call names what it does.
 
-    child.py [WORD ...]     words: dies, eager, marks, modern, refuses, silent, stubborn
+    child.py [WORD ...]     words: dies, eager, marks, modern, nameless, refuses, silent, stubborn
 """
 import json
 import os
@@ -10,7 +10,8 @@ import sys
 import time
 
 WORDS = sys.argv[1:]
-heard = []  # each line that came
+heard = []  # each message that came
+lines = []  # and as it came
 held = []  # ids of calls that wait for another one
 asked = {}  # calls that wait for the client's response, by the id of the question
 
@@ -57,6 +58,8 @@ def call(id, name, arguments, meta):
             sys.exit(0)
         case "leave":
             answer(id, subprocess.Popen(["sh", "-c", "trap '' TERM; exec sleep 600"]).pid)
+        case "lines":
+            answer(id, lines)
         case "log":
             for _ in range(arguments.get("more", 0)):
                 write({"method": "notifications/message", "params": {"level": "info", "data": "x" * 10_000}})
@@ -80,6 +83,13 @@ def call(id, name, arguments, meta):
             sys.stdout.buffer.write(b'{"jsonrpc":"2.0","id":"a","result":{}}\n{"jsonrpc":"2.0","id":999,"result":{}}\n')
             sys.stdout.buffer.flush()
             answer(id, "not rubbish")
+        case "say":
+            for line in arguments["lines"]:
+                line = line.replace("ID", str(id)).replace("TOKEN", str(meta.get("progressToken")))
+                # In Latin-1 a character of two bytes is one that is not UTF-8.
+                line = line.encode("latin-1" if "latin-1" in line else "utf-8", "surrogatepass")
+                sys.stdout.buffer.write(line + b"\n")
+            sys.stdout.buffer.flush()
         case "spell":
             answer(str(id), "spelled")
         case "stop reading":
@@ -99,6 +109,7 @@ def main():
     while line := sys.stdin.readline():
         message = json.loads(line)
         heard.append(message)
+        lines.append(line)
         params = message.get("params", {})
         match message:
             case {"method": "initialize", "id": id}:
@@ -107,13 +118,20 @@ def main():
                 if "refuses" in WORDS:
                     write({"id": id, "error": {"code": -7, "message": "not today"}})
                     continue
+                if "nameless" in WORDS:
+                    write({"id": None, "error": {"code": -7, "message": "not you"}})
+                    continue
                 if "marks" in WORDS:
                     sys.stdout.write("\ufeff")  # as .NET begins its output
                 if "eager" in WORDS:
                     write({"id": "early", "method": "roots/list"})
                 write({"id": id, "result": {
                     "protocolVersion": "2026-07-28" if "modern" in WORDS else params["protocolVersion"],
-                    "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+                    "capabilities": {
+                        "tools": {"listChanged": True},
+                        "resources": {"subscribe": True, "listChanged": True},
+                        "logging": {},
+                    },
                     "serverInfo": {"name": "child", "version": "1"},
                     "instructions": "none",
                 }})

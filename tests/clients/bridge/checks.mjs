@@ -7,7 +7,7 @@ const VERSIONS = { legacy: "2025-11-25", modern: "2026-07-28" };
 const LONG = "trigger-long-running-operation";
 const ROOTS = [{ uri: "file:///home/checks", name: "home" }];
 
-// `connect(url, { era, fetch, onerror, answers })` gives { version, tools(), call(name, arguments, options), close() }.
+// `connect(url, { era, fetch, onerror, onlog, answers })` gives { version, tools(), call(name, arguments, options), close() }.
 // What the server asks is answered by the function of its method in `answers`.
 export async function check(name, connect) {
   const [url, era] = process.argv.slice(2);
@@ -29,7 +29,8 @@ class Checks {
   async run(connect) {
     const { era, fetch, answers } = this;
     const onerror = (error) => this.errors.push(error);
-    this.client = await within(15, "connect", connect(this.url, { era, fetch, onerror, answers }));
+    const onlog = (note) => this.logged(note);
+    this.client = await within(15, "connect", connect(this.url, { era, fetch, onerror, onlog, answers }));
     assert.equal(this.client.version, VERSIONS[era], "the negotiated version");
     await this.lists();
     await this.echoes("hello");
@@ -37,6 +38,7 @@ class Checks {
     await this.isCancelled();
     await this.runsBesideOthers();
     if (era === "legacy") await this.isAsked();
+    if (era === "legacy") await this.listens();
     await within(5, "close", this.client.close());
     const others = this.errors.filter(({ message }) => !/unknown message ID|unknown token/.test(message));
     assert.deepEqual(others.map(String), [], "errors of the SDK");
@@ -103,6 +105,18 @@ class Checks {
     assert.match(sampled, /said of .*towers/);
     assert.match(await this.text("trigger-elicitation-request", {}), /declined/);
     assert.match(await this.text("get-roots-list", {}), /file:\/\/\/home\/checks/);
+  }
+
+  logged = () => {};
+
+  // The server logs at once, and then every 5 s: outside of calls, so on the GET stream.
+  async listens() {
+    let logs = 0;
+    const heard = withResolvers();
+    this.logged = () => (logs += 1) === 3 && heard.resolve();
+    await this.text("toggle-simulated-logging", {});
+    await within(20, "logs outside of calls", heard.promise);
+    await this.text("toggle-simulated-logging", {});
   }
 
   async text(tool, args, options) {

@@ -12,10 +12,11 @@ const SCHEMAS = {
   "sampling/createMessage": types.CreateMessageRequestSchema,
 };
 
-await check("typescript-sdk-1 in front of stdio_bridge", async (url, { fetch, onerror, answers }) => {
+await check("typescript-sdk-1 in front of stdio_bridge", async (url, { fetch, onerror, onlog, answers }) => {
   const capabilities = { elicitation: {}, roots: {}, sampling: {} };
   const client = new Client({ name: "checks", version: "0" }, { capabilities });
   for (const [method, answer] of Object.entries(answers)) client.setRequestHandler(SCHEMAS[method], answer);
+  client.setNotificationHandler(types.LoggingMessageNotificationSchema, onlog);
   const transport = new StreamableHTTPClientTransport(url, { fetch });
   client.onerror = onerror;
   await client.connect(transport);

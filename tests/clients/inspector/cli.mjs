@@ -50,7 +50,7 @@ async function callsTools() {
   if (era === "modern") {
     // It declares no elicitation. Asked all the same, it would wait for a user whom it cannot ask.
     const asking = await inspect("tools/call", "--tool-name", "test_elicitation", "--tool-arg", "message=hello");
-    const lacks = "The client lacks a capability that this request needs";
+    const lacks = "Client does not declare a capability that this request requires";
     assert.deepEqual([asking.status, asking.error.message], [1, lacks]);
   }
 }

@@ -1,0 +1,269 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mcp_layer::McpError;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::line::{self, Answer};
+use crate::lock::lock;
+use crate::object::Object;
+use crate::questions::TakenBack;
+use crate::waiting::{Kind, Waiting};
+
+/// People answer, so it takes a while.
+const LONGEST_ASKING: Duration = Duration::from_secs(5 * 60);
+
+/// The messages of a session's servers outside of calls, on their way to the GET stream of the session.
+#[derive(Debug, Default)]
+pub(crate) struct Outlet {
+    /// There is something to read, or the stream is over.
+    changed: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Questions that the client has yet to answer.
+    asked: HashMap<String, oneshot::Sender<Answer>>,
+    is_over: bool,
+    /// The stream that reads, if there is one.
+    reader: Option<u64>,
+    /// The number of the newest stream.
+    streams: u64,
+    waiting: Waiting,
+}
+
+/// One GET stream. Dropped, it is closed.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    outlet: Arc<Outlet>,
+    stream: u64,
+}
+
+impl Outlet {
+    /// Begins a stream. One before it ends: its client has come back, and the old connection may be lost without a sign.
+    pub(crate) fn read(self: &Arc<Self>) -> Reader {
+        let mut state = lock(&self.state);
+        state.streams += 1;
+        let stream = state.streams;
+        state.reader = Some(stream).filter(|_| !state.is_over);
+        drop(state);
+        self.changed.notify_waiters();
+        Reader { outlet: Arc::clone(self), stream }
+    }
+
+    /// There is a GET stream.
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.state).reader.is_some()
+    }
+
+    /// Takes a notification. Without a stream only changes of lists and resources are taken, and kept for the next stream.
+    /// Tells whether it was taken.
+    pub(crate) fn hear(&self, method: &str, params: Option<&RawValue>) -> bool {
+        let kind = Kind::of(method, params);
+        let mut state = lock(&self.state);
+        if state.is_over || (state.reader.is_none() && !kind.is_state()) {
+            return false;
+        }
+        state.waiting.push(kind, line::notification(method, params));
+        drop(state);
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// Asks the client, and waits for its response. Dropped before, the question is cancelled.
+    pub(crate) async fn ask(&self, method: &str, params: &RawValue, taken_back: TakenBack) -> Answer {
+        // Nobody can guess it, so nobody else can answer.
+        let id = Uuid::new_v4().to_string();
+        let question = line::question(&id, method, params);
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut state = lock(&self.state);
+            if state.reader.is_none() {
+                return Err(McpError::internal_error("the client cannot be asked: its GET stream is closed"));
+            }
+            state.asked.insert(id.clone(), sender);
+            state.waiting.push(Kind::Question(id.clone()), question);
+        }
+        self.changed.notify_waiters();
+        let _asked = Asked { id, outlet: self, taken_back };
+        match timeout(LONGEST_ASKING, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(McpError::internal_error("the session has ended")),
+            Err(_) => Err(McpError::internal_error("the client has not answered in time")),
+        }
+    }
+
+    /// The client's response.
+    pub(crate) fn answered(&self, id: &str, answer: Answer) {
+        match lock(&self.state).asked.remove(id) {
+            Some(asked) => drop(asked.send(answer)),
+            None => tracing::debug!("a response to no question"),
+        }
+    }
+
+    /// Ends the stream, because the server has ended.
+    pub(crate) fn interrupt(&self) {
+        lock(&self.state).reader = None;
+        self.changed.notify_waiters();
+    }
+
+    /// Ends with its session.
+    pub(crate) fn close(&self) {
+        *lock(&self.state) = State { is_over: true, ..State::default() };
+        self.changed.notify_waiters();
+    }
+}
+
+impl Reader {
+    /// The next message, one line; `None` once the stream is over.
+    pub(crate) async fn next(&mut self) -> Option<String> {
+        loop {
+            let changed = self.outlet.changed.notified();
+            {
+                let mut state = lock(&self.outlet.state);
+                if state.reader != Some(self.stream) {
+                    return None;
+                }
+                if let Some((_, message)) = state.waiting.pop() {
+                    return Some(message);
+                }
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = lock(&self.outlet.state);
+        if state.reader == Some(self.stream) {
+            state.reader = None;
+        }
+    }
+}
+
+/// A question that waits for its answer.
+struct Asked<'a> {
+    id: String,
+    outlet: &'a Outlet,
+    taken_back: TakenBack,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.outlet.state);
+        // One that is answered is no longer there, and one that was not sent need not be cancelled.
+        if state.asked.remove(&self.id).is_none() || state.waiting.remove_question(&self.id) {
+            return;
+        }
+        let id = line::raw(&self.id);
+        let own = line::raw(&serde_json::json!({ "requestId": &self.id }));
+        let params = self.taken_back.get().and_then(|params| Object::read(params));
+        let params = params.map_or(own, |params| params.with("requestId", id.get()));
+        state.waiting.push(Kind::Withdrawal, line::notification("notifications/cancelled", Some(&params)));
+        drop(state);
+        self.outlet.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn list_changed(outlet: &Outlet) -> bool {
+        outlet.hear("notifications/tools/list_changed", None)
+    }
+
+    const LIST_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+
+    #[tokio::test]
+    async fn what_happened_before_the_stream_is_told_once() {
+        let outlet = Arc::new(Outlet::default());
+        assert!(list_changed(&outlet) && list_changed(&outlet));
+        assert!(!outlet.hear("notifications/message", None), "nobody is there to read it");
+        let mut reader = outlet.read();
+        assert_eq!(reader.next().await.unwrap(), LIST_CHANGED);
+        assert_eq!(reader.next().now_or_never(), None);
+        assert!(outlet.hear("notifications/message", Some(&line::raw(&json!({ "n": 1 })))));
+        assert_eq!(
+            reader.next().await.unwrap(),
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"n":1}}"#
+        );
+    }
+
+    #[tokio::test]
+    async fn the_newer_stream_replaces_the_older_one() {
+        let outlet = Arc::new(Outlet::default());
+        let mut old = outlet.read();
+        let mut new = outlet.read();
+        assert_eq!(old.next().await, None);
+        drop(old);
+        assert!(outlet.is_open());
+        list_changed(&outlet);
+        assert_eq!(new.next().await.unwrap(), LIST_CHANGED);
+        drop(new);
+        assert!(!outlet.is_open());
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_with_its_server_and_with_its_session() {
+        let outlet = Arc::new(Outlet::default());
+        let mut reader = outlet.read();
+        outlet.interrupt();
+        assert_eq!(reader.next().await, None);
+        let mut reader = outlet.read();
+        list_changed(&outlet);
+        outlet.close();
+        assert_eq!(reader.next().await, None);
+        assert!(!list_changed(&outlet));
+        assert_eq!(outlet.read().next().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_is_answered_by_its_id_and_nothing_else() {
+        let outlet = Arc::new(Outlet::default());
+        let params = line::raw(&json!({}));
+        outlet.ask("roots/list", &params, TakenBack::default()).await.unwrap_err();
+        let mut reader = outlet.read();
+        let answer = outlet.ask("roots/list", &params, TakenBack::default());
+        let client = async {
+            let question: Value = serde_json::from_str(&reader.next().await.unwrap()).unwrap();
+            assert_eq!((&question["method"], &question["params"]), (&json!("roots/list"), &json!({})));
+            outlet.answered("1", Ok(line::raw(&0)));
+            outlet.answered(question["id"].as_str().unwrap(), Ok(line::raw(&1)));
+            outlet.answered(question["id"].as_str().unwrap(), Ok(line::raw(&2)));
+        };
+        let (answer, ()) = tokio::join!(answer, client);
+        assert_eq!(answer.unwrap().get(), "1");
+        assert_eq!(reader.next().now_or_never(), None);
+
+        let error = outlet.ask("roots/list", &params, TakenBack::default()).await.unwrap_err();
+        assert!(error.message().contains("in time"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_question_that_was_read_is_taken_back_by_its_id() {
+        let outlet = Arc::new(Outlet::default());
+        let params = line::raw(&json!({}));
+        let mut reader = outlet.read();
+        let taken_back = TakenBack::default();
+        assert!(outlet.ask("roots/list", &params, Arc::clone(&taken_back)).now_or_never().is_none());
+        assert_eq!(reader.next().now_or_never(), None, "it was never sent");
+        let mut question = Box::pin(outlet.ask("roots/list", &params, Arc::clone(&taken_back)));
+        assert!((&mut question).now_or_never().is_none());
+        let id = serde_json::from_str::<Value>(&reader.next().await.unwrap()).unwrap()["id"].clone();
+        taken_back.set(line::raw(&json!({ "reason": "late", "requestId": 1 }))).unwrap();
+        drop(question);
+        let cancelled: Value = serde_json::from_str(&reader.next().await.unwrap()).unwrap();
+        assert_eq!(cancelled["method"], "notifications/cancelled");
+        assert_eq!(cancelled["params"], json!({ "reason": "late", "requestId": id }));
+    }
+}
