@@ -105,7 +105,7 @@ where
 
     /// A message that is refused may be the response that a request of this server waits for: there will be no other one.
     fn fail_question(&self, rejection: &Rejection, known: &Known<'_>, shared: &Shared) {
-        if let Rejection::Malformed(Malformed { why, answered: Some(id), .. }) = rejection
+        if let Rejection::Malformed(Malformed { why, id: Some(id), .. }) = rejection
             && let Ok(caller) = shared.identify.caller(&self.parts, known, true)
         {
             shared.in_flight.questions().answer(caller, id, || Answered::Malformed(why));

@@ -45,15 +45,15 @@ pub(crate) enum Kind {
 pub(crate) struct Malformed {
     pub(crate) code: i64,
     pub(crate) why: &'static str,
-    /// The id of the request that they seem to be.
+    /// The id that they have. They may be the response that a request of the server waits for.
     pub(crate) id: Option<RequestId>,
-    /// The id that they have, whatever they seem to be: they may be the response that a request of the server waits for.
-    pub(crate) answered: Option<RequestId>,
+    /// The id may be that of a request of the client's, so the error names it.
+    pub(crate) is_request: bool,
 }
 
 impl Malformed {
     fn unreadable(why: &'static str) -> Self {
-        Self { code: McpError::PARSE_ERROR, why, id: None, answered: None }
+        Self { code: McpError::PARSE_ERROR, why, id: None, is_request: false }
     }
 
     fn invalid(why: &'static str) -> Self {
@@ -65,13 +65,13 @@ impl Message {
     /// Reads the body of a POST: once for UTF-8 and depth, which raw values skip, and once as an envelope.
     pub(crate) fn decode(body: Bytes) -> Result<Self, Malformed> {
         if !is_shallow(&body) {
-            let answered = answered(&body);
-            return Err(Malformed { answered, ..Malformed::unreadable("Parse error: nested deeper than 128") });
+            let id = id_in(&body);
+            return Err(Malformed { id, ..Malformed::unreadable("Parse error: nested deeper than 128") });
         }
         let again = (!body.is_ascii()).then(|| body.clone());
         let text = ByteString::try_from(body).map_err(|_| {
-            let answered = again.as_deref().and_then(answered);
-            Malformed { answered, ..Malformed::unreadable("Parse error: not UTF-8") }
+            let id = again.as_deref().and_then(id_in);
+            Malformed { id, ..Malformed::unreadable("Parse error: not UTF-8") }
         })?;
         let envelope = Envelope::parse(&text).map_err(|error| match error.is_data() {
             true if is_array(&text) => Malformed::invalid("Invalid Request: batches are not supported"),
@@ -128,11 +128,8 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
     let id = envelope.id.map(|raw| RequestId::from_json(raw.get()));
     let method = present(envelope.method);
     // A response's id is one that the server chose: in an error it would name another request of this client's.
-    let responds = method.is_none() && (envelope.result.is_some() || envelope.error.is_some());
-    let invalid = |why| {
-        let answered = readable_id(envelope);
-        Malformed { id: answered.clone().filter(|_| !responds), answered, ..Malformed::invalid(why) }
-    };
+    let is_request = method.is_some() || (envelope.result.is_none() && envelope.error.is_none());
+    let invalid = |why| Malformed { id: readable_id(envelope), is_request, ..Malformed::invalid(why) };
     let kept = |raw: &RawValue| text.slice_ref(raw.get());
 
     if envelope.repeated {
@@ -176,7 +173,7 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
 }
 
 /// The id in a body that cannot be read as a message.
-fn answered(body: &[u8]) -> Option<RequestId> {
+fn id_in(body: &[u8]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(body);
     readable_id(&Envelope::parse(&text).ok()?)
 }
@@ -297,14 +294,14 @@ mod tests {
             &deep,
         ] {
             let refused = decode(text).unwrap_err();
-            assert_eq!((refused.answered, refused.id), (Some("q".into()), None), "{text}");
+            assert_eq!((refused.id, refused.is_request), (Some("q".into()), false), "{text}");
         }
         let no_utf_8 = Message::decode(Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":\"\xff\"}"));
-        assert_eq!(no_utf_8.unwrap_err().answered, Some("q".into()));
+        assert_eq!(no_utf_8.unwrap_err().id, Some("q".into()));
         for text in
             [r#"{"jsonrpc":"2.0","id":"q","id":"q","result":{}}"#, r#"{"jsonrpc":"2.0","result":{}}"#, "[]", "{"]
         {
-            assert_eq!(decode(text).unwrap_err().answered, None, "{text}");
+            assert_eq!(decode(text).unwrap_err().id, None, "{text}");
         }
     }
 
@@ -357,7 +354,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","result":{}}"#, -32600, None),
         ] {
             let refused = decode(text).unwrap_err();
-            assert_eq!((refused.code, refused.id), (code, id.map(RequestId::from)), "{text}");
+            let named = refused.id.filter(|_| refused.is_request);
+            assert_eq!((refused.code, named), (code, id.map(RequestId::from)), "{text}");
         }
     }
 

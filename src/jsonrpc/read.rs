@@ -15,15 +15,22 @@ use super::unreadable::Unreadable;
 /// Reads JSON text. A key that no UTF-8 can spell, as one with a lone surrogate, is an unknown key.
 pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Unreadable> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let read = T::deserialize(Strict(&mut deserializer)).and_then(|read| deserializer.end().map(|()| read));
-    read.map_err(|_| {
-        // Only now, because it costs: where in the text it went wrong.
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        match serde_path_to_error::deserialize::<_, T>(Strict(&mut deserializer)) {
-            Err(error) => Unreadable::at(error.path(), error.inner()),
-            Ok(_) => Unreadable::trailing(),
-        }
-    })
+    match T::deserialize(Strict::<false, _>(&mut deserializer)) {
+        Ok(read) if deserializer.end().is_ok() => Ok(read),
+        Ok(_) => Err(Unreadable::trailing()),
+        Err(_) => read_again(json),
+    }
+}
+
+/// The same at a higher price: with keys of any bytes, and with the place of what is wrong.
+#[cold]
+fn read_again<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Unreadable> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    match serde_path_to_error::deserialize(Strict::<true, _>(&mut deserializer)) {
+        Ok(read) if deserializer.end().is_ok() => Ok(read),
+        Ok(_) => Err(Unreadable::trailing()),
+        Err(error) => Err(Unreadable::at(error.path(), error.inner())),
+    }
 }
 
 /// The text of an object. An empty array is one; anything else is not.
@@ -44,17 +51,18 @@ pub(crate) fn read_object<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, 
     }
 }
 
-/// Wraps whatever serde makes on the way down, so that the rules hold there too.
-struct Strict<T>(T);
+/// Wraps whatever serde makes on the way down, so that the rules hold there too. Whether keys may be of any bytes is a matter of
+/// cost: as text they need no check.
+struct Strict<const ANY_KEY: bool, T>(T);
 
 /// Expects an object.
-struct ObjectOnly<V>(V);
+struct ObjectOnly<const ANY_KEY: bool, V>(V);
 
 /// A key, which may be spelled by bytes that are no UTF-8.
 struct Key<T>(T);
 
 macro_rules! forward {
-    ($wrap:ident: $($method:ident($($argument:ident: $type:ty),*))*) => {
+    ($wrap:path: $($method:ident($($argument:ident: $type:ty),*))*) => {
         $(
             #[inline]
             fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, Self::Error> {
@@ -75,10 +83,10 @@ macro_rules! forward_visits {
     };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
+impl<'de, const ANY_KEY: bool, D: Deserializer<'de>> Deserializer<'de> for Strict<ANY_KEY, D> {
     type Error = D::Error;
 
-    forward! { Strict:
+    forward! { Strict::<ANY_KEY, _>:
         deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
         deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
         deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string()
@@ -89,12 +97,12 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         deserialize_ignored_any()
     }
 
-    forward! { ObjectOnly: deserialize_struct(name: &'static str, fields: &'static [&'static str]) }
+    forward! { ObjectOnly::<ANY_KEY, _>: deserialize_struct(name: &'static str, fields: &'static [&'static str]) }
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         // As a struct, because a map would not be asked what to make of an array.
-        self.0.deserialize_struct("", &[], ObjectOnly(visitor))
+        self.0.deserialize_struct("", &[], ObjectOnly::<ANY_KEY, _>(visitor))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -102,7 +110,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
     }
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
+impl<'de, const ANY_KEY: bool, V: Visitor<'de>> Visitor<'de> for Strict<ANY_KEY, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,31 +136,31 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
 
     #[inline]
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        self.0.visit_some(Strict(deserializer))
+        self.0.visit_some(Strict::<ANY_KEY, _>(deserializer))
     }
 
     #[inline]
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        self.0.visit_newtype_struct(Strict(deserializer))
+        self.0.visit_newtype_struct(Strict::<ANY_KEY, _>(deserializer))
     }
 
     #[inline]
     fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<Self::Value, A::Error> {
-        self.0.visit_seq(Strict(elements))
+        self.0.visit_seq(Strict::<ANY_KEY, _>(elements))
     }
 
     #[inline]
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
-        self.0.visit_map(Strict(members))
+        self.0.visit_map(Strict::<ANY_KEY, _>(members))
     }
 
     #[inline]
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<Self::Value, A::Error> {
-        self.0.visit_enum(Strict(access))
+        self.0.visit_enum(Strict::<ANY_KEY, _>(access))
     }
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for ObjectOnly<V> {
+impl<'de, const ANY_KEY: bool, V: Visitor<'de>> Visitor<'de> for ObjectOnly<ANY_KEY, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,7 +169,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for ObjectOnly<V> {
 
     #[inline]
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
-        self.0.visit_map(Strict(members))
+        self.0.visit_map(Strict::<ANY_KEY, _>(members))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
@@ -172,12 +180,12 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for ObjectOnly<V> {
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<A> {
+impl<'de, const ANY_KEY: bool, A: SeqAccess<'de>> SeqAccess<'de> for Strict<ANY_KEY, A> {
     type Error = A::Error;
 
     #[inline]
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Self::Error> {
-        self.0.next_element_seed(Strict(seed))
+        self.0.next_element_seed(Strict::<ANY_KEY, _>(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -185,17 +193,17 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
+impl<'de, const ANY_KEY: bool, A: MapAccess<'de>> MapAccess<'de> for Strict<ANY_KEY, A> {
     type Error = A::Error;
 
     #[inline]
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Self::Error> {
-        self.0.next_key_seed(Key(seed))
+        if ANY_KEY { self.0.next_key_seed(Key(seed)) } else { self.0.next_key_seed(seed) }
     }
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Self::Error> {
-        self.0.next_value_seed(Strict(seed))
+        self.0.next_value_seed(Strict::<ANY_KEY, _>(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -203,16 +211,16 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
     }
 }
 
-impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Strict<A> {
+impl<'de, const ANY_KEY: bool, A: EnumAccess<'de>> EnumAccess<'de> for Strict<ANY_KEY, A> {
     type Error = A::Error;
-    type Variant = Strict<A::Variant>;
+    type Variant = Strict<ANY_KEY, A::Variant>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self::Variant), Self::Error> {
-        self.0.variant_seed(seed).map(|(value, variant)| (value, Strict(variant)))
+        self.0.variant_seed(seed).map(|(value, variant)| (value, Strict::<ANY_KEY, _>(variant)))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
+impl<'de, const ANY_KEY: bool, A: VariantAccess<'de>> VariantAccess<'de> for Strict<ANY_KEY, A> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), Self::Error> {
@@ -220,11 +228,11 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Self::Error> {
-        self.0.newtype_variant_seed(Strict(seed))
+        self.0.newtype_variant_seed(Strict::<ANY_KEY, _>(seed))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Self::Error> {
-        self.0.tuple_variant(len, Strict(visitor))
+        self.0.tuple_variant(len, Strict::<ANY_KEY, _>(visitor))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -232,16 +240,16 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        self.0.struct_variant(fields, ObjectOnly(visitor))
+        self.0.struct_variant(fields, ObjectOnly::<ANY_KEY, _>(visitor))
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
+impl<'de, const ANY_KEY: bool, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<ANY_KEY, S> {
     type Value = S::Value;
 
     #[inline]
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        self.0.deserialize(Strict(deserializer))
+        self.0.deserialize(Strict::<ANY_KEY, _>(deserializer))
     }
 }
 
@@ -257,7 +265,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Key<S> {
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<D> {
     type Error = D::Error;
 
-    forward! { Strict:
+    forward! { Strict::<true, _>:
         deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
         deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
         deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string()
