@@ -44,7 +44,7 @@ fn decode(bencher: Bencher<'_, '_>, text_len: usize) {
     bencher
         .counter(BytesCount::new(body.len()))
         .with_inputs(|| body.clone())
-        .bench_values(|body| Message::decode(body).expect("it is a message"));
+        .bench_values(|body| Message::decode(&body).expect("it is a message"));
 }
 
 /// The handler is done when it is first polled, as most are.
@@ -96,7 +96,7 @@ impl Requests {
     fn next(&self) -> (Key, Message) {
         let key = Key { caller: self.caller, id: self.last_id.fetch_add(1, Ordering::Relaxed).into() };
         let body = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
-        (key, Message::decode(body).expect("it is a message"))
+        (key, Message::decode(&body).expect("it is a message"))
     }
 }
 

@@ -170,7 +170,7 @@ where
                         shared.discards.spawn(discard(unread, Duration::ZERO));
                     }
                     let Some(post) = post.take() else { return Poll::Pending };
-                    match read.map_err(|rejection| (rejection, None)).and_then(|body| post.dispatch(body, shared)) {
+                    match read.map_err(|rejection| (rejection, None)).and_then(|body| post.dispatch(&body, shared)) {
                         Ok(Dispatched::Parked(guard, accepts, head)) => {
                             this.state.set(State::Parked { guard: Some(guard), accepts, head });
                         }
@@ -233,7 +233,7 @@ where
     }
 }
 
-/// The whole body, unless it is too large, too slow, one too many, or in the way of a shutdown.
+/// The whole body. Fails if it is too large, too slow, exceeds the budget, or would delay a shutdown.
 fn poll_body(
     collect: &mut Collect,
     waits: &mut Option<Pin<Box<Waiting>>>,
@@ -248,7 +248,7 @@ fn poll_body(
         Poll::Ready(Err(CollectError::TooLargeElsewhere)) => Err(Rejection::BodyTooLarge { limit: None }),
         Poll::Pending => {
             if let Err(OverBudget) = collect.charge(&shared.reading) {
-                return Poll::Ready(Err(Rejection::BodiesFull));
+                return Poll::Ready(Err(Rejection::BodyBudget));
             }
             let at = || Instant::now().checked_add(gate.body_timeout);
             if waiting(waits).poll_timer(at, cx).is_ready() {

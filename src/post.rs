@@ -53,7 +53,7 @@ where
     R::Error: Into<BoxError>,
 {
     /// Reads the body, which is whole, and sets the handler up. It is not called yet.
-    pub(crate) fn dispatch(mut self, body: Bytes, shared: &Shared) -> Result<Dispatched, Refusal> {
+    pub(crate) fn dispatch(mut self, body: &Bytes, shared: &Shared) -> Result<Dispatched, Refusal> {
         let known = Known::of(&self.parts.headers);
         let served = shared.served;
         let Inbound { accepts, message, version } = decode(&known, &self.parts.headers, body, served)
@@ -103,7 +103,7 @@ where
         }
     }
 
-    /// A message that is refused may be the response that a request of this server waits for: there will be no other one.
+    /// A message that is refused may be the response that a request of this server waits for. The client will not send another.
     fn fail_question(&self, rejection: &Rejection, known: &Known<'_>, shared: &Shared) {
         if let Rejection::Malformed(Malformed { why, id: Some(id), .. }) = rejection
             && let Ok(caller) = shared.identify.caller(&self.parts, known, true)

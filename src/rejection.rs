@@ -13,8 +13,8 @@ use crate::jsonrpc::{Malformed, McpError};
 /// Why a request was not let in. What a client sent is never part of the text.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Rejection {
-    /// Of all requests together too much is being received.
-    BodiesFull,
+    /// The byte budget for bodies that are being received is exhausted.
+    BodyBudget,
     BodyTimeout(Duration),
     BodyTooLarge {
         limit: Option<usize>,
@@ -69,7 +69,7 @@ impl Rejection {
             Self::ContentEncoding => Some((ACCEPT_ENCODING, HeaderValue::from_static("identity"))),
             Self::NothingFollows => Some((ALLOW, HeaderValue::from_static("POST"))),
             // In seconds.
-            Self::BodiesFull | Self::Refused(Refused::Full | Refused::OwnerFull) => {
+            Self::BodyBudget | Self::Refused(Refused::Full | Refused::OwnerFull) => {
                 Some((RETRY_AFTER, HeaderValue::from_static("1")))
             }
             _ => None,
@@ -79,10 +79,10 @@ impl Rejection {
     fn row(&self) -> (StatusCode, i64, Cow<'static, str>) {
         let invalid = McpError::INVALID_REQUEST;
         match self {
-            Self::BodiesFull => (
+            Self::BodyBudget => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 McpError::INTERNAL_ERROR,
-                "Too many request bodies are being received".into(),
+                "Too much request body data is being received".into(),
             ),
             Self::BodyTimeout(limit) => (
                 StatusCode::REQUEST_TIMEOUT,
@@ -194,7 +194,7 @@ mod tests {
     fn only_refusals_that_pass_say_when_to_try_again() {
         let header = |rejection: Rejection| rejection.header().map(|(name, _)| name);
         assert_eq!(header(Rejection::Refused(Refused::Full)), Some(RETRY_AFTER));
-        assert_eq!(header(Rejection::BodiesFull), Some(RETRY_AFTER));
+        assert_eq!(header(Rejection::BodyBudget), Some(RETRY_AFTER));
         assert_eq!(header(Rejection::Refused(Refused::Duplicate)), None);
     }
 }

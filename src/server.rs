@@ -10,7 +10,7 @@ use crate::reply::{CancelledStream, Settled, Streaming};
 
 /// Refused bodies that are read on at once, so that their clients read the refusal.
 const MOST_DISCARDS: usize = 1_024;
-const MAX_READING_BYTES: usize = 256 * 1024 * 1024;
+const MAX_BUFFERED_BODY_BYTES: usize = 256 * 1024 * 1024;
 
 /// What the layers of one MCP server share: its options and its parked exchanges. Clones are the same server.
 ///
@@ -121,7 +121,7 @@ pub struct McpServerBuilder {
     cancel_code: Option<i64>,
     gate: Gate,
     identify: Identify,
-    max_reading_bytes: Option<usize>,
+    max_buffered_body_bytes: Option<usize>,
     no_sessions: bool,
     options: Options,
     served: Served,
@@ -177,19 +177,19 @@ impl McpServerBuilder {
         self
     }
 
-    /// The maximum number of bytes held of POST bodies that are still being received, all requests together: 256 MiB by
-    /// default. A request whose next bytes exceed it gets 503 with `Retry-After`.
+    /// The maximum number of bytes received of POST bodies that are not complete yet, all requests together: 256 MiB by
+    /// default. A request whose next bytes exceed it gets 503 with `Retry-After`. Buffers may hold more than what was received.
     ///
     /// Only bytes that have arrived count, whatever a `Content-Length` promises, and only while more of the same body is to
-    /// come. A small body that arrives in one piece never counts, so a cancel gets through when slow uploads have used
-    /// everything up. Keep this well above [`max_body_bytes`](Self::max_body_bytes), or large bodies never get through.
+    /// come. A body of up to 4 KiB never counts, so a cancel gets through when slow uploads have used everything up. Keep this
+    /// well above [`max_body_bytes`](Self::max_body_bytes), or large bodies never get through.
     ///
     /// ```
     /// # use mcp_layer::McpServer;
-    /// let server = McpServer::builder().max_reading_bytes(64 * 1024 * 1024).build();
+    /// let server = McpServer::builder().max_buffered_body_bytes(64 * 1024 * 1024).build();
     /// ```
-    pub fn max_reading_bytes(mut self, bytes: usize) -> Self {
-        self.max_reading_bytes = Some(bytes);
+    pub fn max_buffered_body_bytes(mut self, bytes: usize) -> Self {
+        self.max_buffered_body_bytes = Some(bytes);
         self
     }
 
@@ -384,7 +384,7 @@ impl McpServerBuilder {
                 identify: self.identify,
                 in_flight,
                 mints_sessions: !self.no_sessions,
-                reading: Arc::new(Budget::new(self.max_reading_bytes.unwrap_or(MAX_READING_BYTES))),
+                reading: Arc::new(Budget::new(self.max_buffered_body_bytes.unwrap_or(MAX_BUFFERED_BODY_BYTES))),
                 served: self.served,
                 streaming: self.streaming,
             }),

@@ -196,6 +196,12 @@ async fn what_does_not_answer_the_request_becomes_an_internal_error() {
         r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}"#,
         r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":[-5,"m"]}"#,
+        // Strict clients do not take these for a response.
+        r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{},"method":null}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"},"result":null}"#,
+        r#"{"result":{},"error":null}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{},"result":{}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{}}"#,
         r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#,

@@ -4,7 +4,7 @@
 mod support;
 
 use axum::routing::post as on_post;
-use mcp_layer::{Client, ClientError, McpError, Notifier, Reply};
+use mcp_layer::{Client, ClientError, McpError, McpMessage, Notifier, Reply};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn an_error_object_of_somebody_else_is_the_answer_as_it_is() {
             if message.method() == "streams" {
                 notifier.notify("notifications/message", json!(1)).await.unwrap();
             }
-            McpError::from_json(raw(error)).unwrap()
+            McpError::from_json(&raw(error)).unwrap()
         };
         let site = Site::over(on_post(handler));
         let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
@@ -42,7 +42,7 @@ async fn an_error_object_of_somebody_else_is_the_answer_as_it_is() {
 
 #[tokio::test]
 async fn an_error_object_of_somebody_else_has_the_status_of_its_code() {
-    let site = Site::over(on_post(async || McpError::from_json(raw(r#"{"code":-32601.0,"message":"no"}"#)).unwrap()));
+    let site = Site::over(on_post(async || McpError::from_json(&raw(r#"{"code":-32601.0,"message":"no"}"#)).unwrap()));
     assert_eq!(site.ask(&modern("1", "tools/list", &json!({}))).await.status, 404);
 }
 
@@ -130,4 +130,24 @@ async fn a_notifier_that_reaches_nobody_is_not_open() {
     let json_only = post(call("1", &json!({}))).with("accept", "application/json");
     assert_eq!(site.ask(&json_only).await.result("1"), false);
     assert_eq!(site.ask(&post(call("1", &json!({})))).await.result("1"), true);
+
+    // After the end of its exchange, and after its client has left.
+    let (gives, mut given) = tokio::sync::mpsc::unbounded_channel();
+    let site = Site::over(on_post(async move |message: McpMessage, notifier: Notifier| {
+        if message.is_request() {
+            gives.send(notifier).unwrap();
+            std::future::pending::<()>().await;
+        }
+    }));
+    let cancelled = site.begin(&post(call("1", &json!({}))));
+    let notifier: Notifier = given.recv().await.unwrap();
+    assert!(notifier.is_open());
+    site.ask(&post(support::cancel("1"))).await.accepted();
+    cancelled.answer().await;
+    assert!(!notifier.is_open());
+    let leaves = site.begin(&post(call("2", &json!({}))));
+    let notifier: Notifier = given.recv().await.unwrap();
+    leaves.abort();
+    support::until(|| !notifier.is_open()).await;
+    assert_eq!(site.server.parked(), 1, "a legacy call goes on");
 }

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     #[arg(long)]
     max_body_bytes: Option<usize>,
     #[arg(long)]
-    max_reading_bytes: Option<usize>,
+    max_buffered_body_bytes: Option<usize>,
     #[arg(long)]
     body_timeout_ms: Option<u64>,
     #[arg(long)]
@@ -96,8 +96,8 @@ impl Options {
         if let Some(bytes) = self.max_body_bytes {
             server = server.max_body_bytes(bytes);
         }
-        if let Some(bytes) = self.max_reading_bytes {
-            server = server.max_reading_bytes(bytes);
+        if let Some(bytes) = self.max_buffered_body_bytes {
+            server = server.max_buffered_body_bytes(bytes);
         }
         if let Some(millis) = self.body_timeout_ms {
             server = server.body_timeout(Duration::from_millis(millis));

@@ -59,7 +59,7 @@ impl<'a> Line<'a> {
 
 /// The error of a response, to be passed on as it came.
 pub(crate) fn error_of(error: &RawValue, of: &str) -> McpError {
-    McpError::from_json(error.to_owned()).unwrap_or_else(|| {
+    McpError::from_json(error).unwrap_or_else(|| {
         let why = format!("the {of} answered with an error that is not a JSON-RPC error object");
         McpError::internal_error(why).with_data(error)
     })

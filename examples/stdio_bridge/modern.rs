@@ -59,7 +59,7 @@ pub(crate) fn completed(method: &str, initialized: &RawValue, answer: Answer) ->
     let result = match answer {
         Ok(result) => result,
         Err(error) if error.code() == RESOURCE_NOT_FOUND => {
-            let other = McpError::from_json(with(&raw(&error), "code", INVALID_PARAMS));
+            let other = McpError::from_json(&with(&raw(&error), "code", INVALID_PARAMS));
             return Err(other.unwrap_or(error));
         }
         Err(error) => return Err(error),

@@ -149,7 +149,7 @@ impl Notes {
     }
 
     pub(super) fn set_server_info(&self, info: ByteString) {
-        // A second router on the way of the same request is inside of the first.
+        // Of nested routers the outer one comes first.
         self.server_info.set(info).ok();
     }
 

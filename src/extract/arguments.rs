@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::context::Context;
 use super::rejection::ExtractRejection;
-use crate::jsonrpc::{McpError, object, read, read_object};
+use crate::jsonrpc::{McpError, as_object, read, read_object};
 
 /// The arguments of a `tools/call`, as a type of yours. Absent ones, and the empty array that some languages write for an
 /// empty object, are read as `{}`, and empty ones as `null` where that suits the type better.
@@ -57,7 +57,7 @@ fn arguments_of(params: &str) -> Result<&str, McpError> {
     }
 
     let call: Call<'_> = read(params).map_err(|why| McpError::invalid_params(format!("Invalid params: {why}")))?;
-    let arguments = object(call.arguments.map_or("{}", RawValue::get));
+    let arguments = as_object(call.arguments.map_or("{}", RawValue::get));
     arguments.ok_or_else(|| McpError::invalid_params("arguments must be an object"))
 }
 

@@ -236,7 +236,7 @@ impl Drop for Asked<'_> {
 
 impl ClientError {
     fn answered(error: &str) -> Self {
-        let error = RawValue::from_string(error.to_owned()).ok().and_then(McpError::from_json);
+        let error = serde_json::from_str::<&RawValue>(error).ok().and_then(McpError::from_json);
         error.map_or_else(|| Self::Invalid("not a JSON-RPC error object".to_owned()), Self::Answered)
     }
 }

@@ -96,8 +96,8 @@ impl Notifier {
         exchange.note_newest(one_line(note.into_bytes()));
     }
 
-    /// Whether a notification that is sent now can still reach the client. It cannot where the client accepts only JSON or has
-    /// disconnected, or once the exchange has ended.
+    /// Returns whether a notification that is sent now can still reach the client: `false` if the client accepts only JSON or has
+    /// disconnected, or if the exchange has ended.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.exchange.as_ref().is_some_and(|exchange| !exchange.is_left() && exchange.end().is_none())

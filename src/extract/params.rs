@@ -9,7 +9,8 @@ use super::rejection::ExtractRejection;
 ///
 /// MCP's params are an object. Absent ones, and the empty array that some languages write for an empty object, are read as
 /// `{}`, or as `null` where that suits the type better. The same holds for the structs and maps within them, which are never
-/// read from an array with elements.
+/// read from an array with elements, except within `#[serde(untagged)]` and `#[serde(flatten)]` and the variants of
+/// internally tagged enums, which serde reads by its own rules.
 ///
 /// ```
 /// use mcp_layer::{Params, Reply};

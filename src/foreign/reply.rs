@@ -8,9 +8,9 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use futures_util::stream::{Stream, StreamExt, iter};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::response::Parts;
-use http::{HeaderValue, Request, StatusCode};
+use http::{Request, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tokio::sync::oneshot;
@@ -21,7 +21,7 @@ use super::events::{End, Events, Piece, joined};
 use super::response::{Holds, NoAnswer, body_answers};
 use super::withdrawal::withdrawal;
 use crate::extract::Call;
-use crate::inbound::headers::{SESSION_ID, wrap_session};
+use crate::inbound::headers::{SESSION_ID, has_only_codings, wrap_session};
 use crate::inbound::is_media;
 use crate::reply::{Settle, Settled, Streamed, is_ours, log_failure, mint};
 
@@ -243,10 +243,7 @@ async fn next(events: &mut Events, course: &Course, exchange: &Call) -> Option<P
 /// Encoded events cannot be read, and none of ours can be put among them. Some name a coding that is none, so that no
 /// proxy encodes their stream.
 pub(super) fn is_plain(headers: &HeaderMap) -> bool {
-    let is_none = |value: &HeaderValue| {
-        ["identity", "none"].iter().any(|none| value.as_bytes().eq_ignore_ascii_case(none.as_bytes()))
-    };
-    headers.get_all(CONTENT_ENCODING).iter().all(is_none)
+    has_only_codings(headers, &["identity", "none"])
 }
 
 /// What becomes of a stream that has come to its end without a whole event that answers its request.

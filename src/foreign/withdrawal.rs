@@ -66,7 +66,7 @@ fn cancel(mut head: Parts, exchange: &Call, reason: &str) -> Option<Request<Body
     head.headers.remove(EXPECT);
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
     let text = Bytes::from(text);
-    let message = Arc::new(Message::decode(text.clone()).ok()?);
+    let message = Arc::new(Message::decode(&text).ok()?);
     let request = head.extensions.remove::<Context>()?;
     head.extensions.insert(Context { streams: false, subject: Subject::Unanswered(message), ..request });
     Some(Request::from_parts(head, Body::from(text)))

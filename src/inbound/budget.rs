@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes of request bodies may be held that are still being received, all requests together.
+/// Limits the bytes of incomplete request bodies, of all requests together.
 #[derive(Debug)]
 pub(crate) struct Budget {
     used: AtomicUsize,
@@ -15,7 +15,7 @@ pub(super) struct Charge {
     bytes: usize,
 }
 
-/// There is not that much left of the budget.
+/// The budget is exhausted.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct OverBudget;
 

@@ -15,7 +15,9 @@ use super::budget::{Budget, Charge, OverBudget};
 /// What is read of a refused body, at most: enough for its client to read the refusal and not a reset.
 const DISCARDED: usize = 8 * 1024 * 1024;
 const DISCARDED_FOR: Duration = Duration::from_secs(1);
-/// What is set aside at most on the word of a Content-Length.
+/// A body of so many bytes is not charged, so that a cancel passes a full budget however it is framed. hyper's own buffer is larger.
+const FREE: usize = 4 * 1024;
+/// The most that is reserved because of a Content-Length.
 const TRUSTED: usize = 64 * 1024;
 
 /// Reads a body whole. One that comes in one piece is not copied.
@@ -43,12 +45,12 @@ impl Collect {
         Self { body, limit, first: Bytes::new(), whole: BytesMut::new(), charge: None }
     }
 
-    /// Charges the budget with what has been received so far, until this is dropped. To be called when a poll was pending:
+    /// Charges the budget with what has been received so far, until this is dropped. Call it after `poll` returned `Pending`:
     /// what arrives whole costs nothing.
     pub(crate) fn charge(&mut self, budget: &Arc<Budget>) -> Result<(), OverBudget> {
         match self.received() {
-            0 => Ok(()),
-            received => self.charge.get_or_insert_with(|| Charge::new(budget)).raise(received),
+            ..=FREE => Ok(()),
+            bytes => self.charge.get_or_insert_with(|| Charge::new(budget)).raise(bytes),
         }
     }
 
@@ -169,17 +171,18 @@ mod tests {
     #[tokio::test]
     async fn only_what_has_to_be_waited_for_is_charged() {
         let (sender, receiver) = channel();
-        let sends = |piece: &'static str| sender.send(Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes())));
+        let sends = |length: &usize| sender.send(Ok::<_, Infallible>(vec![b' '; *length].into()));
         let mut context = Context::from_waker(std::task::Waker::noop());
-        let budget = Arc::new(Budget::new(5));
-        let mut collect = Collect::new(receiver, 100);
+        let budget = Arc::new(Budget::new(FREE + 3));
+        let mut collect = Collect::new(receiver, 2 * FREE);
         for (pieces, charged, used) in [
             (&[][..], Ok(()), 0),
-            (&["ab"], Ok(()), 2),
-            (&["c", "", "d"], Ok(()), 4),
-            (&["e"], Ok(()), 5),
-            (&[], Ok(()), 5),
-            (&["f"], Err(OverBudget), 5),
+            (&[FREE - 1], Ok(()), 0),
+            (&[1], Ok(()), 0),
+            (&[1, 0, 1], Ok(()), FREE + 2),
+            (&[1], Ok(()), FREE + 3),
+            (&[], Ok(()), FREE + 3),
+            (&[1], Err(OverBudget), FREE + 3),
         ] {
             pieces.iter().for_each(|piece| sends(piece).unwrap());
             assert!(Pin::new(&mut collect).poll(&mut context).is_pending());
@@ -193,15 +196,15 @@ mod tests {
     async fn a_body_that_becomes_whole_needs_nothing_of_the_budget_for_its_end() {
         let (sender, receiver) = channel();
         let mut context = Context::from_waker(std::task::Waker::noop());
-        let budget = Arc::new(Budget::new(1));
-        let mut collect = Collect::new(receiver, 100);
-        for pieces in ["a", "bcdef"] {
+        let budget = Arc::new(Budget::new(FREE + 1));
+        let mut collect = Collect::new(receiver, 2 * FREE);
+        for length in [FREE + 1, 100] {
             assert!(Pin::new(&mut collect).poll(&mut context).is_pending());
             assert_eq!(collect.charge(&budget), Ok(()));
-            sender.send(Ok::<_, Infallible>(Bytes::from_static(pieces.as_bytes()))).unwrap();
+            sender.send(Ok::<_, Infallible>(vec![b' '; length].into())).unwrap();
         }
         drop(sender);
-        assert_eq!(collect.await, Ok("abcdef".into()));
+        assert_eq!(collect.await.map(|body| body.len()), Ok(FREE + 101));
         assert_eq!(budget.used(), 0);
     }
 

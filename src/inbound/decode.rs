@@ -24,7 +24,7 @@ pub(crate) struct Inbound {
 pub(crate) type Refusal = (Rejection, Option<RequestId>);
 
 /// Reads a whole body in the light of its headers.
-pub(crate) fn decode(known: &Known<'_>, headers: &HeaderMap, body: Bytes, served: Served) -> Result<Inbound, Refusal> {
+pub(crate) fn decode(known: &Known<'_>, headers: &HeaderMap, body: &Bytes, served: Served) -> Result<Inbound, Refusal> {
     let message = Message::decode(body).map_err(|malformed| {
         let id = malformed.id.clone().filter(|_| malformed.is_request);
         (malformed.into(), id)
@@ -85,7 +85,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
         }
-        decode(&Known::of(&map), &map, Bytes::from_static(body.as_bytes()), Served::default())
+        decode(&Known::of(&map), &map, &Bytes::from_static(body.as_bytes()), Served::default())
     }
 
     const CALL: &str = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call"}"#;
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_cancel_names_a_request_or_nothing() {
-        let of = |body: &str| Message::decode(Bytes::copy_from_slice(body.as_bytes())).unwrap();
+        let of = |body: &str| Message::decode(&Bytes::copy_from_slice(body.as_bytes())).unwrap();
         let message =
             of(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7","reason":"a\nb"}}"#);
         assert_eq!(cancel_of(&message), Some(Cancel { id: "7".into(), reason: Some("a\nb".into()) }));

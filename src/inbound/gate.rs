@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use http::Uri;
-use http::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
+use http::header::HeaderMap;
 
-use super::headers::{Field, Known};
+use super::headers::{Field, Known, has_only_codings};
 use super::media::is_media;
 use super::origin::{Hosts, Origins};
 use crate::rejection::Rejection;
@@ -40,7 +40,7 @@ impl Gate {
         if !is_json(known.content_type) {
             return Err(Rejection::ContentType);
         }
-        if known.content_encoding.is_present() && !is_identity(headers) {
+        if known.content_encoding.is_present() && !has_only_codings(headers, &["identity"]) {
             return Err(Rejection::ContentEncoding);
         }
         // hyper has checked the number. One that is too large for this machine is too large.
@@ -53,13 +53,6 @@ impl Gate {
     }
 }
 
-/// The body is not encoded. The codings may be listed, in one header or several (RFC 9110, 8.4).
-fn is_identity(headers: &HeaderMap) -> bool {
-    let is_none = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
-    let are_none = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').map(str::trim).all(is_none));
-    headers.get_all(CONTENT_ENCODING).iter().all(are_none)
-}
-
 /// Exactly `application/json`, in any case and with any parameters. Anything else could be sent by a web page without a
 /// preflight, or is another format.
 fn is_json(content_type: Field<'_>) -> bool {
@@ -69,7 +62,7 @@ fn is_json(content_type: Field<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::header::CONTENT_TYPE;
+    use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
     use super::*;
 

@@ -90,6 +90,13 @@ impl<'a> Field<'a> {
     }
 }
 
+/// The body is in none but these codings, which may be listed in one header or several (RFC 9110, 8.4).
+pub(crate) fn has_only_codings(headers: &HeaderMap, codings: &[&str]) -> bool {
+    let is_one = |coding: &str| coding.is_empty() || codings.iter().any(|one| one.eq_ignore_ascii_case(coding));
+    let are_some = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').map(str::trim).all(is_one));
+    headers.get_all(CONTENT_ENCODING).iter().all(are_some)
+}
+
 /// This id is one of ours.
 fn is_minted(id: &HeaderValue) -> bool {
     id.as_bytes().starts_with(MINTED.as_bytes())

@@ -15,7 +15,8 @@ pub(crate) fn is_media(value: &HeaderValue, ty: &str, subty: &str) -> bool {
 
 /// A media type, or a list of them, without the empty parameters that RFC 9110, 5.6.6 allows and `mediatype` does not read.
 pub(super) fn without_empty_parameters(value: &str) -> Cow<'_, str> {
-    if !value.contains(';') {
+    // Whether it is in quotes does not matter yet.
+    if !value.match_indices(';').any(|(at, _)| is_empty_parameter(&value[at + 1..])) {
         return Cow::Borrowed(value);
     }
     let (mut kept, mut in_quotes, mut is_escaped) = (String::with_capacity(value.len()), false, false);
@@ -55,5 +56,7 @@ mod tests {
         ] {
             assert_eq!(without_empty_parameters(value), kept, "{value}");
         }
+        let usual = "application/json; charset=utf-8, */*;q=0.5";
+        assert!(matches!(without_empty_parameters(usual), Cow::Borrowed(_)));
     }
 }

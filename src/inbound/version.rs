@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::headers::{Field, decoded};
-use crate::jsonrpc::{Kind, Message, object, read, shortened, string};
+use crate::jsonrpc::{Kind, Message, as_object, read, shortened, string};
 use crate::protocol::{ProtocolVersion, Served};
 use crate::rejection::Rejection;
 
@@ -160,7 +160,7 @@ impl<'a> Params<'a> {
         let meta: Meta<'_> = outer.meta.map_or(Ok(Meta::default()), |meta| members(meta.get()))?;
         Ok(Self {
             version: text(meta.version),
-            has_capabilities: meta.capabilities.is_some_and(|raw| object(raw.get()).is_some()),
+            has_capabilities: meta.capabilities.is_some_and(|raw| as_object(raw.get()).is_some()),
             name: text(outer.name),
             uri: text(outer.uri),
         })
@@ -175,7 +175,7 @@ impl<'a> Params<'a> {
 
 /// Members of an object. It is known to be JSON, so all that can go wrong is that a key is repeated.
 fn members<'a, T: Default + Deserialize<'a>>(json: &'a str) -> Result<T, Rejection> {
-    object(json).map_or(Ok(T::default()), |object| read(object).map_err(|_| Rejection::RepeatedParam))
+    as_object(json).map_or(Ok(T::default()), |object| read(object).map_err(|_| Rejection::RepeatedParam))
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
             let name: HeaderName = name.parse().unwrap();
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let message = Message::decode(Bytes::from(message.to_string())).unwrap();
+        let message = Message::decode(&Bytes::from(message.to_string())).unwrap();
         judge_in(&map, &message, Served::default())
     }
 
@@ -325,7 +325,7 @@ mod tests {
     fn escapes_hide_no_version() {
         let meta = r#"{"\u005fmeta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}"#;
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{meta}}}"#);
-        let message = Message::decode(Bytes::from(text)).unwrap();
+        let message = Message::decode(&Bytes::from(text)).unwrap();
         let refused = judge_in(&HeaderMap::new(), &message, Served::default());
         assert_eq!(refused, Err(Rejection::InvalidMeta("io.modelcontextprotocol/clientCapabilities")));
     }
@@ -334,7 +334,7 @@ mod tests {
     fn a_repeated_param_is_refused() {
         for params in [r#"{"_meta":{},"_meta":{}}"#, r#"{"name":"a","n\u0061me":"b"}"#, r#"{"uri":"a","uri":"a"}"#] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
-            let message = Message::decode(Bytes::from(text)).unwrap();
+            let message = Message::decode(&Bytes::from(text)).unwrap();
             let headers = HeaderMap::from_iter([(PROTOCOL_VERSION, HeaderValue::from_static(MODERN))]);
             assert_eq!(judge_in(&headers, &message, Served::default()), Err(Rejection::RepeatedParam), "{params}");
         }
@@ -353,7 +353,7 @@ mod tests {
         let judge = |served: &[ProtocolVersion], headers: &[(&'static str, &'static str)], message: &Value| {
             let map =
                 headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-            let message = Message::decode(Bytes::from(message.to_string())).unwrap();
+            let message = Message::decode(&Bytes::from(message.to_string())).unwrap();
             judge_in(&map.collect(), &message, served.iter().copied().collect())
         };
         let legacy_only = &ProtocolVersion::ALL[..3];

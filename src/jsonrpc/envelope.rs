@@ -4,7 +4,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::read::read;
+use super::read::read_again;
 use super::string::string;
 
 /// So many members of other names are looked at.
@@ -39,7 +39,7 @@ impl<'a> Envelope<'a> {
         if error.is_data() {
             return Err(error);
         }
-        read(text).map_err(|_| error)
+        read_again(text).map_err(|_| error)
     }
 
     /// `"jsonrpc": "2.0"`, however it is escaped.
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Key {
                 })
             }
 
-            /// One that no text can spell.
+            /// A key that is not valid Unicode: it has a lone surrogate.
             fn visit_bytes<E>(self, name: &[u8]) -> Result<Key, E> {
                 Ok(Key::Other(name.escape_ascii().to_string().into()))
             }

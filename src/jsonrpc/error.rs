@@ -64,24 +64,23 @@ impl McpError {
     ///
     /// ```
     /// use mcp_layer::McpError;
-    /// use serde_json::value::RawValue;
     ///
     /// let text = r#"{"code":-32000,"message":"cut \ud83d","data":1.23456789012345678901e29}"#;
-    /// let error = McpError::from_json(RawValue::from_string(text.to_owned())?).unwrap();
+    /// let error = McpError::from_json(serde_json::from_str(text)?).unwrap();
     /// assert_eq!((error.code(), error.message()), (-32000, "cut \u{fffd}"));
     /// assert_eq!(serde_json::to_string(&error)?, text);
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     #[must_use]
-    pub fn from_json(object: Box<RawValue>) -> Option<Self> {
-        let members = Object::read(&object)?;
+    pub fn from_json(object: &RawValue) -> Option<Self> {
+        let members = Object::read(object)?;
         let code = integer(members.get("code")?.get())?;
         let Some(message) = members.get("message") else {
             let object = RawValue::from_string(members.with("message", "\"\"")).ok()?;
             return Some(Self { code, message: Cow::Borrowed(""), origin: Origin::Elsewhere(object) });
         };
         let Text(message) = serde_json::from_str(message.get()).ok()?;
-        Some(Self { code, message: Cow::Owned(message), origin: Origin::Elsewhere(object) })
+        Some(Self { code, message: Cow::Owned(message), origin: Origin::Elsewhere(object.to_owned()) })
     }
 
     /// -32603: something went wrong here. The message goes to the client, so it should hold no secrets.
@@ -153,7 +152,7 @@ impl McpError {
         &self.message
     }
 
-    /// The `data` member as it is written, if there is one.
+    /// The `data` member as it is written, if there is one. `serde_json::from_str(data.get())` reads it.
     #[must_use]
     pub fn data(&self) -> Option<&RawValue> {
         match &self.origin {
@@ -254,7 +253,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<McpError> {
-        McpError::from_json(RawValue::from_string(text.to_owned()).unwrap())
+        McpError::from_json(serde_json::from_str(text).unwrap())
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::envelope::Envelope;
 use super::error::McpError;
 use super::member::{Member, present};
-use super::read::{object, read_object};
+use super::read::{as_object, read_object};
 use super::request_id::RequestId;
 use super::string::string;
 
@@ -22,22 +22,12 @@ pub(crate) struct Message {
     kind: Kind,
 }
 
+/// Params are an object, or an array with elements: those are refused in requests, and no notification is read from them.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// The params are an object, or an array with elements.
-    Notification {
-        method: ByteString,
-        params: Option<ByteString>,
-    },
-    Request {
-        id: RequestId,
-        method: ByteString,
-        params: Option<ByteString>,
-    },
-    Response {
-        id: RequestId,
-        result: Result<ByteString, ByteString>,
-    },
+    Notification { method: ByteString, params: Option<ByteString> },
+    Request { id: RequestId, method: ByteString, params: Option<ByteString> },
+    Response { id: RequestId, result: Result<ByteString, ByteString> },
 }
 
 /// Why bytes are not a message.
@@ -63,16 +53,13 @@ impl Malformed {
 
 impl Message {
     /// Reads the body of a POST: once for UTF-8 and depth, which raw values skip, and once as an envelope.
-    pub(crate) fn decode(body: Bytes) -> Result<Self, Malformed> {
-        if !is_shallow(&body) {
-            let id = id_in(&body);
+    pub(crate) fn decode(body: &Bytes) -> Result<Self, Malformed> {
+        if !is_shallow(body) {
+            let id = id_in(body);
             return Err(Malformed { id, ..Malformed::unreadable("Parse error: nested deeper than 128") });
         }
-        let again = (!body.is_ascii()).then(|| body.clone());
-        let text = ByteString::try_from(body).map_err(|_| {
-            let id = again.as_deref().and_then(id_in);
-            Malformed { id, ..Malformed::unreadable("Parse error: not UTF-8") }
-        })?;
+        let text = ByteString::try_from(body.clone())
+            .map_err(|_| Malformed { id: id_in(body), ..Malformed::unreadable("Parse error: not UTF-8") })?;
         let envelope = Envelope::parse(&text).map_err(|error| match error.is_data() {
             true if is_array(&text) => Malformed::invalid("Invalid Request: batches are not supported"),
             true => Malformed::invalid("Invalid Request: not a JSON-RPC message"),
@@ -117,7 +104,7 @@ impl Message {
 
     /// The params as a type of the caller's; absent and empty ones are read as `{}`, then as `null`.
     pub(crate) fn params_as<'a, P: Deserialize<'a>>(&'a self) -> Result<P, McpError> {
-        let params = object(self.params().unwrap_or("{}"));
+        let params = as_object(self.params().unwrap_or("{}"));
         let params = params.ok_or_else(|| McpError::invalid_params("params must be an object"))?;
         read_object(params).map_err(|why| McpError::invalid_params(format!("Invalid params: {why}")))
     }
@@ -154,7 +141,7 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
                 Cow::Owned(escaped) => escaped.into(),
             };
             let params = match present(envelope.params).map(RawValue::get) {
-                Some(raw) if object(raw).is_some_and(|object| object != raw) => Some(ByteString::from_static("{}")),
+                Some(raw) if as_object(raw).is_some_and(|object| object != raw) => Some(ByteString::from_static("{}")),
                 Some(raw) if raw.starts_with(['{', '[']) => Some(text.slice_ref(raw)),
                 Some(_) => return Err(invalid("Invalid Request: params must be an object")),
                 None => None,
@@ -226,7 +213,7 @@ mod tests {
     use super::*;
 
     fn decode(text: &str) -> Result<Message, Malformed> {
-        Message::decode(Bytes::copy_from_slice(text.as_bytes()))
+        Message::decode(&Bytes::copy_from_slice(text.as_bytes()))
     }
 
     #[test]
@@ -296,7 +283,7 @@ mod tests {
             let refused = decode(text).unwrap_err();
             assert_eq!((refused.id, refused.is_request), (Some("q".into()), false), "{text}");
         }
-        let no_utf_8 = Message::decode(Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":\"\xff\"}"));
+        let no_utf_8 = Message::decode(&Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":\"\xff\"}"));
         assert_eq!(no_utf_8.unwrap_err().id, Some("q".into()));
         for text in
             [r#"{"jsonrpc":"2.0","id":"q","id":"q","result":{}}"#, r#"{"jsonrpc":"2.0","result":{}}"#, "[]", "{"]
@@ -361,7 +348,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_utf_8_are_refused() {
-        let refused = Message::decode(Bytes::from_static(b"{\"a\":\"\xff\"}")).unwrap_err();
+        let refused = Message::decode(&Bytes::from_static(b"{\"a\":\"\xff\"}")).unwrap_err();
         assert_eq!(refused.code, -32700);
     }
 

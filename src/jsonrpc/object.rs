@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -29,11 +30,10 @@ impl<'a> Object<'a> {
         let mut text = String::with_capacity(self.text.len() + name.len() + value.len() + 4);
         let mut copied = 0;
         for old in self.values(name) {
-            // It was borrowed from the text.
-            let begin = old.get().as_ptr().addr() - self.text.as_ptr().addr();
-            text.push_str(&self.text[copied..begin]);
+            let old = place(self.text, old);
+            text.push_str(&self.text[copied..old.start]);
             text.push_str(value);
-            copied = begin + old.get().len();
+            copied = old.end;
         }
         if copied == 0 {
             let end = self.text.len() - 1;
@@ -48,6 +48,12 @@ impl<'a> Object<'a> {
     fn values(&self, name: &str) -> impl Iterator<Item = &'a RawValue> {
         self.members.iter().filter(move |(key, _)| string(key.get()).is_some_and(|key| key == name)).map(|(_, it)| *it)
     }
+}
+
+/// Where in a text a value is that was read from it.
+pub(crate) fn place(text: &str, value: &RawValue) -> Range<usize> {
+    let start = value.get().as_ptr().addr() - text.as_ptr().addr();
+    start..start + value.get().len()
 }
 
 struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);

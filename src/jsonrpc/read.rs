@@ -1,13 +1,14 @@
 //! Reads JSON into types, with two rules that serde does not have. A struct or a map is read from an object only: serde would
 //! read a struct from an array by position, so that a client could set members without naming them. And an empty array counts
-//! as an empty object, because that is how PHP writes one. Both hold at every depth.
+//! as an empty object, because that is how PHP writes one. Both hold at every depth, except within what serde buffers before it
+//! reads it: the variants of untagged and internally tagged enums, and structs that are flattened.
 
 use std::fmt;
 
 use serde::de::value::MapDeserializer;
 use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IgnoredAny, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
 };
 
 use super::unreadable::Unreadable;
@@ -22,9 +23,9 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Unreadabl
     }
 }
 
-/// The same at a higher price: with keys of any bytes, and with the place of what is wrong.
+/// The slow path of [`read`]: takes keys of any bytes, and finds out where the text is wrong.
 #[cold]
-fn read_again<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Unreadable> {
+pub(super) fn read_again<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Unreadable> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     match serde_path_to_error::deserialize(Strict::<true, _>(&mut deserializer)) {
         Ok(read) if deserializer.end().is_ok() => Ok(read),
@@ -34,7 +35,7 @@ fn read_again<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Unreadable> {
 }
 
 /// The text of an object. An empty array is one; anything else is not.
-pub(crate) fn object(json: &str) -> Option<&str> {
+pub(crate) fn as_object(json: &str) -> Option<&str> {
     match json.as_bytes().first()? {
         b'{' => Some(json),
         b'[' if json[1..].trim_start().starts_with(']') => Some("{}"),
@@ -146,6 +147,9 @@ impl<'de, const ANY_KEY: bool, V: Visitor<'de>> Visitor<'de> for Strict<ANY_KEY,
 
     #[inline]
     fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<Self::Value, A::Error> {
+        if is_tagged(&self.0) {
+            return ObjectOnly::<ANY_KEY, _>(self.0).visit_seq(elements);
+        }
         self.0.visit_seq(Strict::<ANY_KEY, _>(elements))
     }
 
@@ -158,6 +162,23 @@ impl<'de, const ANY_KEY: bool, V: Visitor<'de>> Visitor<'de> for Strict<ANY_KEY,
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<Self::Value, A::Error> {
         self.0.visit_enum(Strict::<ANY_KEY, _>(access))
     }
+}
+
+/// An internally tagged enum takes any value, and would read an array by position. Only what it expects tells that it is one.
+fn is_tagged(visitor: &dyn Expected) -> bool {
+    /// What is still to be seen of its beginning.
+    struct Rest(&'static str);
+
+    impl fmt::Write for Rest {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let (seen, rest) = self.0.split_at(self.0.len().min(text.len()));
+            self.0 = rest;
+            if text.starts_with(seen) { Ok(()) } else { Err(fmt::Error) }
+        }
+    }
+
+    let mut rest = Rest("internally tagged enum ");
+    fmt::write(&mut rest, format_args!("{visitor}")).is_ok() && rest.0.is_empty()
 }
 
 impl<'de, const ANY_KEY: bool, V: Visitor<'de>> Visitor<'de> for ObjectOnly<ANY_KEY, V> {
@@ -276,7 +297,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<D> {
         deserialize_enum(name: &'static str, variants: &'static [&'static str]) deserialize_ignored_any()
     }
 
-    /// The name of a field. As bytes `serde_json` also reads what no UTF-8 can spell; the text is known to be JSON.
+    /// The name of a field. As bytes `serde_json` also reads what no UTF-8 can spell, and control characters that JSON does not
+    /// allow: the gate lets only JSON in.
     #[inline]
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         self.0.deserialize_bytes(Key(visitor))
@@ -321,7 +343,7 @@ mod tests {
     use serde_json::value::RawValue;
     use serde_json::{Map, Value, json};
 
-    use super::{object, read, read_object};
+    use super::{as_object, read, read_object};
 
     #[derive(Deserialize, Serialize)]
     struct Outer<'a> {
@@ -341,6 +363,15 @@ mod tests {
         choice: Choice,
         #[serde(default)]
         pair: Option<(i32, i32)>,
+        #[serde(default)]
+        tagged: Option<Tagged>,
+    }
+
+    #[derive(Deserialize, Serialize)]
+    #[serde(rename_all = "lowercase", tag = "type")]
+    enum Tagged {
+        Named { name: String },
+        Other(Inner),
     }
 
     #[derive(Default, Deserialize, Serialize)]
@@ -376,6 +407,8 @@ mod tests {
             r#"{"any":[1,[2]]}"#,
             r#"{"raw":[1]}"#,
             r#"{"pair":[1,2]}"#,
+            r#"{"tagged":{"type":"named","name":"a"}}"#,
+            r#"{"tagged":{"type":"other"}}"#,
         ] {
             read::<Outer<'_>>(good).unwrap_or_else(|error| panic!("{good}: {error}"));
         }
@@ -390,6 +423,9 @@ mod tests {
             r#"{"choice":{"One":[1]}}"#,
             r#"{"choice":{"Two":[1,[1]]}}"#,
             r#"{"pair":[]}"#,
+            r#"{"tagged":["named","a"]}"#,
+            r#"{"tagged":["other",{"b":1}]}"#,
+            r#"{"tagged":[]}"#,
             r#"{"inner":null}"#,
             "null",
             "7",
@@ -397,6 +433,20 @@ mod tests {
         ] {
             assert!(read::<Outer<'_>>(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_serde_buffers_is_read_by_its_own_rules() {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Inner(Inner),
+            Text(String),
+        }
+
+        let Either::Inner(Inner { b }) = read("[7]").unwrap() else { panic!("not a struct") };
+        assert_eq!(b, 7, "by position");
+        assert!(matches!(read("\"x\""), Ok(Either::Text(text)) if text == "x"));
     }
 
     #[test]
@@ -431,10 +481,10 @@ mod tests {
         for (json, text) in
             [("{}", Some("{}")), ("{\"a\":1}", Some("{\"a\":1}")), ("[]", Some("{}")), ("[\n ]", Some("{}"))]
         {
-            assert_eq!(object(json), text);
+            assert_eq!(as_object(json), text);
         }
         for other in ["[1]", "[[]]", "[{}]", "null", "7", "\"{}\"", ""] {
-            assert_eq!(object(other), None, "{other}");
+            assert_eq!(as_object(other), None, "{other}");
         }
         read_object::<()>("{ }").unwrap();
         assert!(read_object::<()>(r#"{"a":1}"#).is_err());

@@ -17,7 +17,7 @@ impl Unreadable {
         let mut text = String::new();
         if path.iter().next().is_some() {
             // Writing to a string cannot fail.
-            write!(text, "`{path}`: ").unwrap_or_default();
+            write!(text, "`{}`: ", shortened(&path.to_string(), LONGEST / 2)).unwrap_or_default();
         }
         let error = error.to_string();
         let message = error.rsplit_once(" at line ").map_or(&*error, |(message, _)| message);

@@ -5,6 +5,8 @@ use bytestring::ByteString;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::jsonrpc::place;
+
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// What every result of a modern version holds beside its own, where its handler left it out: `resultType`, the name of
@@ -110,12 +112,6 @@ impl Completion {
 
 fn is_null(value: &RawValue) -> bool {
     value.get() == "null"
-}
-
-/// Where in a text a value is that was read from it.
-fn place(text: &str, value: &RawValue) -> Range<usize> {
-    let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
-    start..start + value.get().len()
 }
 
 /// The object whose text goes on so has no members.

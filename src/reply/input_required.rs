@@ -129,8 +129,8 @@ impl Needs {
     }
 }
 
-/// The capabilities that the client has declared with this request (2026-07-28, *Request Metadata*). What is no object declares
-/// nothing.
+/// The capabilities that the client has declared with this request (2026-07-28, *Request Metadata*). A value that is not an object
+/// declares nothing.
 fn declared(request: &Message) -> BTreeMap<String, IgnoredAny> {
     #[derive(Default, Deserialize)]
     struct Params<'a> {
@@ -163,7 +163,7 @@ mod tests {
         let modern = ProtocolVersion::V2026_07_28;
         let check = |required: &InputRequired, version, method: &str, meta: &Value| {
             let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": meta } });
-            let request = Message::decode(Bytes::from(request.to_string())).unwrap();
+            let request = Message::decode(&Bytes::from(request.to_string())).unwrap();
             Needs::of(required).check(&request, version)
         };
         let elicits = || InputRequired::of("a", "elicitation/create", json!({}));

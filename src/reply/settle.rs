@@ -23,7 +23,7 @@ use super::settled::{Settled, merge};
 use crate::exchange::Exchange;
 use crate::inbound::headers::{MINTED, SESSION_ID};
 use crate::inbound::{Collect, is_media};
-use crate::jsonrpc::{Envelope, McpError, Member, RequestId, read};
+use crate::jsonrpc::{Envelope, McpError, Member, RequestId, place, read};
 
 /// The request that a response must fit.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Settle {
         self.failed_with(HttpResponse::new(()).into_parts().0)
     }
 
-    /// The same with the headers of a response that is no answer, except those that describe its body.
+    /// Like [`failed`](Self::failed), with the headers of a response that does not answer, except those that describe its body.
     pub(crate) fn failed_with(&self, mut own: Parts) -> Settled {
         own.status = StatusCode::OK;
         Settled::Answer(self.internal_error(), own)
@@ -170,15 +170,16 @@ impl Settle {
         if envelope.repeated || envelope.crowded {
             return Err("it has a repeated key, or too many");
         }
+        // It is sent as it stands, and strict clients refuse a response with `"error": null`, so here null is not absent.
+        if [envelope.method, envelope.result, envelope.error].into_iter().flatten().count() > 1 {
+            return Err("it has not exactly one of `result` and `error`");
+        }
         let (holds, result) = match Member::of(&envelope)? {
             Member::Error(error) => {
                 let error: Error = read(error.get()).map_err(|_| "its error has no code")?;
                 (Holds::Error(error.code), None)
             }
-            Member::Result(result) => {
-                let start = result.get().as_ptr() as usize - text.as_ptr() as usize;
-                (Holds::Result, Some(start..start + result.get().len()))
-            }
+            Member::Result(result) => (Holds::Result, Some(place(text, result))),
         };
         if envelope.jsonrpc.is_none() && envelope.id.is_none() {
             let spaces = text.len() - text.trim_ascii_start().len();

@@ -2,8 +2,8 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED,
-    TRANSFER_ENCODING,
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION,
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, TRANSFER_ENCODING,
 };
 use http::response::Parts;
 
@@ -78,9 +78,13 @@ impl Settled {
 }
 
 /// Headers that speak of a body which is replaced, or written anew.
-const OF_A_BODY: [HeaderName; 9] = [
+const OF_A_BODY: [HeaderName; 13] = [
+    ACCEPT_RANGES,
+    CONTENT_DISPOSITION,
     CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
     CONTENT_LENGTH,
+    CONTENT_LOCATION,
     CONTENT_RANGE,
     ETAG,
     LAST_MODIFIED,

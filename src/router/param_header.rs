@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::inbound::headers::{Field, decoded};
-use crate::jsonrpc::{object, string};
+use crate::jsonrpc::{as_object, string};
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -112,13 +112,12 @@ fn add(
 /// The JSON at this place. An error where a key on the way stands twice.
 fn value_at<'a>(mut json: &'a str, path: &[String]) -> serde_json::Result<Option<&'a str>> {
     for key in path {
-        json = object(json).unwrap_or(json);
-        match json.as_bytes().first() {
-            Some(b'{') => {}
-            // Many types can be read from an array too, and have the value then.
-            Some(b'[') => return Err(serde_json::Error::custom("an array")),
-            _ => return Ok(None),
-        }
+        json = match as_object(json) {
+            Some(object) => object,
+            // A type may be read from an array, too, and have the value then.
+            None if json.starts_with('[') => return Err(serde_json::Error::custom("an array")),
+            None => return Ok(None),
+        };
         match serde_json::Deserializer::from_str(json).deserialize_map(Member(key))? {
             Some(value) => json = value.get(),
             None => return Ok(None),

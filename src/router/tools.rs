@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::endpoint::Endpoint;
 use super::tool::Tool;
-use crate::jsonrpc::{McpError, Message, object, shortened};
+use crate::jsonrpc::{McpError, Message, as_object, shortened};
 use crate::protocol::ProtocolVersion;
 
 /// The tools of a router, in the order in which they were added.
@@ -67,7 +67,7 @@ impl<S> Tools<S> {
         let tool = self.by_name.get(&*name).map(|index| &self.tools[*index]);
         let tool = tool.ok_or_else(|| McpError::invalid_params(format!("Unknown tool: {}", shortened(&name, 128))))?;
         // Not every tool looks at them.
-        let arguments = object(arguments.map_or("{}", RawValue::get));
+        let arguments = as_object(arguments.map_or("{}", RawValue::get));
         let arguments = arguments.ok_or_else(|| McpError::invalid_params("arguments must be an object"))?;
         if version.is_modern() {
             tool.check_headers(headers, arguments)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::process::Child;
 use tokio::time::sleep;
@@ -74,8 +74,7 @@ impl Bridge {
     }
 
     pub(crate) async fn exits_on(mut self, signal: Signal) {
-        let id = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
-        kill_process(id, signal).expect("it is ours");
+        example::signal(&self.process, signal);
         example::exits(&mut self.process).await;
     }
 }

@@ -35,9 +35,9 @@ pub(crate) fn path(name: &str) -> PathBuf {
     test.parent().and_then(Path::parent).expect("target/debug").join("examples").join(name)
 }
 
-pub(crate) fn terminate(process: &Child) {
+pub(crate) fn signal(process: &Child, signal: Signal) {
     let id = process.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
-    kill_process(id, Signal::TERM).expect("it is ours");
+    kill_process(id, signal).expect("it is ours");
 }
 
 pub(crate) async fn exits(process: &mut Child) {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Child;
@@ -54,8 +54,7 @@ impl Gateway {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let id = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
-        kill_process(id, signal).expect("it is ours");
+        example::signal(&self.process, signal);
     }
 
     pub(crate) async fn exits(mut self) {
