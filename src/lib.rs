@@ -8,9 +8,10 @@
 //! # The way of a POST
 //!
 //! ```text
-//! POST ─ gate (Host, Origin, Content-Type, size)                    refused: HTTP status and a JSON-RPC error
+//! POST ─ gate (Host, Origin, Content-Type and -Encoding, size)      refused: HTTP status and a JSON-RPC error
 //!      ─ envelope (id, method, raw params; the bytes are kept)      refused: 400
-//!      ─ Accept, version (modern: _meta and Mcp-* headers), caller  refused: 400, 406
+//!      ─ Accept, version (modern: _meta and Mcp-* headers), params  refused: 400, 406; 200 for params in an array
+//!      ─ caller                                                     refused: 400
 //!      ├ request       parked ─ handler ∥ cancelled ∥ deadline ∥ shutdown ∥ client gone ─ one answer
 //!      ├ notification  notifications/cancelled? ends the named exchange first; then the handler; 202
 //!      └ response      the handler; 202

@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 use super::server_info::ServerInfo;
 use crate::reply::Completion;
 
+/// How long clients may keep what the router itself says of the server.
+pub(super) const TTL_MS: u32 = 60_000;
+
 /// What the server says of itself.
 #[derive(Clone, Debug)]
 pub(super) struct About {

@@ -12,25 +12,21 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::ALLOW;
 use http::{HeaderMap, Method, StatusCode};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tower::Service;
 
-use super::about::About;
+use super::about::{About, TTL_MS};
 use super::capabilities::Features;
 use super::endpoint::{BoxFuture, Endpoint};
 use super::methods::Methods;
 use super::server_info::ServerInfo;
 use super::subscriptions::Subscriptions;
 use super::tool::Tool;
-use super::tools::{Listed, Tools};
+use super::tools::Tools;
 use crate::extract::{Context, Subscription};
 use crate::jsonrpc::{Kind, McpError, Message};
 use crate::protocol::ProtocolVersion;
 use crate::reply::Reply;
-
-/// How long clients may keep what this router itself says of the server.
-const TTL_MS: u32 = 60_000;
 
 /// JSON-RPC methods to axum handlers, and tools: a whole MCP server, behind [`McpLayer`](crate::McpLayer).
 ///
@@ -291,7 +287,7 @@ impl<S> Inner<S> {
             "tools/call" if !self.tools.is_empty() => {
                 self.tools.call(message, headers, context.version).map_or_else(Found::answer, Found::Handler)
             }
-            "tools/list" if !self.tools.is_empty() => Found::answer(self.list(message, context.version)),
+            "tools/list" if !self.tools.is_empty() => Found::answer(self.tools.list(message, context.version)),
             _ => match (&self.subscriptions, self.methods.fallback(method)) {
                 (Some(subscriptions), _) if method == "subscriptions/listen" => Found::Listen(subscriptions),
                 (_, Some(endpoint)) => Found::Handler(endpoint),
@@ -304,34 +300,6 @@ impl<S> Inner<S> {
     fn unanswered<'a>(&'a self, handler: Option<&'a Endpoint<S>>, method: &str) -> Found<'a, S> {
         let handler = handler.or_else(|| self.methods.fallback(method));
         handler.map_or_else(|| Found::answer(StatusCode::ACCEPTED), Found::Handler)
-    }
-
-    /// MCP, *Tools*, Listing Tools.
-    fn list(&self, message: &Message, version: ProtocolVersion) -> Result<impl IntoResponse, McpError> {
-        #[derive(Serialize)]
-        #[serde(bound = "", rename_all = "camelCase")]
-        struct Page<'a, S> {
-            tools: Listed<'a, S>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            ttl_ms: Option<u32>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            cache_scope: Option<&'static str>,
-        }
-        #[derive(Deserialize)]
-        struct Params {
-            cursor: Option<Value>,
-        }
-
-        match message.params_as()? {
-            // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
-            Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
-            Params { cursor: None } => {
-                // Legacy versions have no hints for caches.
-                let is_modern = version.is_modern();
-                let (ttl_ms, cache_scope) = (is_modern.then_some(TTL_MS), is_modern.then_some("private"));
-                Ok(Reply(Page { tools: Listed(&self.tools, version), ttl_ms, cache_scope }))
-            }
-        }
     }
 
     /// 2025-11-25, *Lifecycle*, Initialization.

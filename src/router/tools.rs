@@ -1,14 +1,18 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use axum::response::IntoResponse;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::about::TTL_MS;
 use super::endpoint::Endpoint;
 use super::tool::Tool;
 use crate::jsonrpc::{McpError, Message, as_object, shortened};
 use crate::protocol::ProtocolVersion;
+use crate::reply::Reply;
 
 /// The tools of a router, in the order in which they were added.
 #[derive(Debug)]
@@ -74,10 +78,38 @@ impl<S> Tools<S> {
         }
         Ok(tool.endpoint())
     }
+
+    /// MCP, *Tools*, Listing Tools.
+    pub(super) fn list(&self, list: &Message, version: ProtocolVersion) -> Result<impl IntoResponse, McpError> {
+        #[derive(Serialize)]
+        #[serde(bound = "", rename_all = "camelCase")]
+        struct Page<'a, S> {
+            tools: Listed<'a, S>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            ttl_ms: Option<u32>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cache_scope: Option<&'static str>,
+        }
+        #[derive(Deserialize)]
+        struct Params {
+            cursor: Option<Value>,
+        }
+
+        match list.params_as()? {
+            // All are on the first page, so no cursor is one of ours (*Pagination*, Error Handling).
+            Params { cursor: Some(_) } => Err(McpError::invalid_params("Invalid cursor")),
+            Params { cursor: None } => {
+                // Legacy versions have no hints for caches.
+                let is_modern = version.is_modern();
+                let (ttl_ms, cache_scope) = (is_modern.then_some(TTL_MS), is_modern.then_some("private"));
+                Ok(Reply(Page { tools: Listed(self, version), ttl_ms, cache_scope }))
+            }
+        }
+    }
 }
 
 /// As `tools/list` shows them to a client of a version.
-pub(super) struct Listed<'a, S>(pub(super) &'a Tools<S>, pub(super) ProtocolVersion);
+struct Listed<'a, S>(&'a Tools<S>, ProtocolVersion);
 
 impl<S> Serialize for Listed<'_, S> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
