@@ -118,6 +118,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .with_state(Upstream::new(options.upstream))
         .layer(McpLayer::transparent(server.clone()));
 
+    // Before anybody is told that this runs.
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     let listener = listener.tap_io(|stream| {
@@ -126,8 +129,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     });
 
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut hangup = signal(SignalKind::hangup())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
@@ -174,6 +175,14 @@ async fn forward(
         }
         Ok(response) => {
             let (mut parts, body) = response.into_parts();
+            // RFC 9112, 6.3: beside a transfer coding, or repeated, a length says nothing. hyper knows what it read.
+            let lengths = parts.headers.get_all(header::CONTENT_LENGTH);
+            if parts.headers.contains_key(header::TRANSFER_ENCODING)
+                || lengths.iter().count() > 1
+                || lengths.iter().any(|length| length.as_bytes().contains(&b','))
+            {
+                parts.headers.remove(header::CONTENT_LENGTH);
+            }
             remove_hop_by_hop(&mut parts.headers);
             (parts.status, parts.headers, Body::new(body)).into_response()
         }

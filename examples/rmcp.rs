@@ -93,6 +93,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (app, server) = (Router::new().route_service("/mcp", service), McpServer::new());
     let app = if options.bare { app } else { app.layer(McpLayer::transparent(server.clone())) };
 
+    // Before anybody is told that this runs.
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     let listener = listener.tap_io(|stream| {
@@ -101,7 +103,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
 
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let shutdown = async {
         tokio::select! {
             _ = terminate.recv() => {}

@@ -18,17 +18,18 @@ use crate::extract::Call;
 use crate::foreign::Course;
 use crate::reply::minted;
 
-/// The longest silence before the first comment of a stream. hyper does not see a client disconnect while unread bytes
-/// follow its request, until a write fails. That write cannot be the head: it succeeds, and is answered with a reset.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest silence before each of the first two comments of a stream. hyper does not see a client disconnect while unread
+/// bytes follow its request, until a write fails. The first write after the client has left succeeds, and is answered with a
+/// reset: that is the head, or the first comment if the client left right after the head.
+const FIRST_PAUSES: Duration = Duration::from_millis(500);
+const FIRST_COMMENTS: u8 = 2;
 
 pin_project! {
     /// The events of a reply that is a stream. Dropped before its end, it means that the client is gone.
     pub(crate) struct ReplyStream {
         reader: Reader,
         keep_alive: Option<Duration>,
-        // Before the next comment.
-        pause: Option<Duration>,
+        comments: u8,
         // Armed only while there is nothing to send.
         #[pin]
         timer: Option<Sleep>,
@@ -43,8 +44,7 @@ struct Reader {
 
 impl ReplyStream {
     pub(crate) fn new(exchange: Arc<Call>, keep_alive: Option<Duration>) -> Self {
-        let pause = keep_alive.map(|pause| pause.min(FIRST_PAUSE));
-        Self { reader: Reader { exchange, has_all: false }, keep_alive, pause, timer: None }
+        Self { reader: Reader { exchange, has_all: false }, keep_alive, comments: 0, timer: None }
     }
 }
 
@@ -68,14 +68,17 @@ impl Stream for ReplyStream {
                 Poll::Pending => break,
             }
         }
-        let Some(pause) = *this.pause else { return Poll::Pending };
+        let Some(mut pause) = *this.keep_alive else { return Poll::Pending };
+        if *this.comments < FIRST_COMMENTS {
+            pause = pause.min(FIRST_PAUSES);
+        }
         if this.timer.is_none() {
             this.timer.set(Some(sleep(pause)));
         }
         let Some(timer) = this.timer.as_mut().as_pin_mut() else { return Poll::Pending };
         ready!(timer.poll(cx));
         this.timer.set(None);
-        *this.pause = *this.keep_alive;
+        *this.comments = this.comments.saturating_add(1);
         Poll::Ready(Some(Event::default().comment("")))
     }
 }

@@ -15,7 +15,7 @@ use crate::extract::{Context, Subject};
 use crate::foreign::{self, Head};
 use crate::inbound::headers::{Known, unwrap_session, wrap_session};
 use crate::inbound::{Accepts, Inbound, Refusal, cancel_of, decode};
-use crate::jsonrpc::{Kind, Malformed, Message, shortened};
+use crate::jsonrpc::{Kind, Message, ids_in, shortened};
 use crate::rejection::Rejection;
 use crate::reply::{self, Settle, Settled, accepted, log_failure};
 use crate::server::Shared;
@@ -56,8 +56,12 @@ where
     pub(crate) fn dispatch(mut self, body: &Bytes, shared: &Shared) -> Result<Dispatched, Refusal> {
         let known = Known::of(&self.parts.headers);
         let served = shared.served;
-        let Inbound { accepts, message, version } = decode(&known, &self.parts.headers, body, served)
-            .inspect_err(|(rejection, _)| self.fail_question(rejection, &known, shared))?;
+        let Inbound { accepts, message, version } =
+            decode(&known, &self.parts.headers, body, served).map_err(|(rejection, id)| {
+                // The id of a response is one that the server chose: in an error it would name a request of the client's.
+                let has_failed = self.fail_questions(&rejection, body, &known, shared);
+                (rejection, id.filter(|_| !has_failed))
+            })?;
         let id = message.request_id().cloned();
         // A modern request has no session. What a notification cancels may have one, whatever its own headers say.
         let has_session = !(version.is_modern() && id.is_some());
@@ -103,13 +107,15 @@ where
         }
     }
 
-    /// A message that is refused may be the response that a request of this server waits for. The client will not send another.
-    fn fail_question(&self, rejection: &Rejection, known: &Known<'_>, shared: &Shared) {
-        if let Rejection::Malformed(Malformed { why, id: Some(id), .. }) = rejection
-            && let Ok(caller) = shared.identify.caller(&self.parts, known, true)
-        {
-            shared.in_flight.questions().answer(caller, id, || Answered::Malformed(why));
+    /// A body that is refused may hold responses that requests of this server wait for. The client will not send others.
+    fn fail_questions(&self, rejection: &Rejection, body: &[u8], known: &Known<'_>, shared: &Shared) -> bool {
+        let questions = shared.in_flight.questions();
+        if questions.is_empty() {
+            return false;
         }
+        let Ok(caller) = shared.identify.caller(&self.parts, known, true) else { return false };
+        let why = || Answered::Malformed(rejection.error().message().to_owned());
+        ids_in(body).iter().fold(false, |has_failed, id| questions.answer(caller, id, why) | has_failed)
     }
 
     /// Of a notification or a response.

@@ -286,9 +286,9 @@ impl McpServerBuilder {
     /// The pause after which a silent stream gets a comment, so that proxies hold it open: 15 s by default; `None` sends
     /// none at all.
     ///
-    /// The first comment of a stream comes after 500 ms of silence at most. It is for clients that disconnect after they
-    /// have sent more bytes behind their request (HTTP/1.1 pipelining): hyper notices that only when a write fails, and the
-    /// head of the stream itself may still be written without an error.
+    /// The first two comments of a stream come after 500 ms of silence each, at most. They are for clients that disconnect
+    /// after they have sent more bytes behind their request (HTTP/1.1 pipelining): hyper notices that only when a write fails,
+    /// and the first write after the client has left does not. Later it can take twice the pause.
     pub fn keep_alive(mut self, pause: Option<Duration>) -> Self {
         self.streaming.keep_alive = pause;
         self

@@ -353,12 +353,33 @@ async fn a_malformed_response_ends_the_question_at_once() {
 }
 
 #[tokio::test]
+async fn a_refused_response_ends_the_question_at_once() {
+    for (refused, headers) in [
+        (r#"[{"jsonrpc":"2.0","id":ID,"result":1}]"#, None),
+        (r#"[{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":ID,"result":1}]"#, None),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":1}"#, Some("junk")),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":1}"#, Some("2025-11-25")),
+    ] {
+        let (site, mut said) = site();
+        let (events, id) = asked(&site, &asks("1")).await;
+        let refused = post(refused.replace("ID", &id));
+        let refused = headers.into_iter().fold(refused, |post, version| post.and("mcp-protocol-version", version));
+        site.ask(&refused).await.error(400, -32600, None);
+        assert!(matches!(said.recv().await.unwrap(), Err(ClientError::Invalid(_))), "{refused:?}");
+        events.ends_with_error(INTERNAL_ERROR, "1").await;
+    }
+}
+
+#[tokio::test]
 async fn a_malformed_response_of_another_caller_ends_nothing() {
     let (site, _said) = site();
     let (events, id) = asked(&site, &asks("1").and("authorization", "a")).await;
     let malformed = post(format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#));
     site.ask(&malformed.clone().and("authorization", "b")).await.error(400, -32600, id.as_str());
     site.ask(&malformed).await.error(400, -32600, id.as_str());
+    site.ask(&malformed.and("authorization", "a")).await.error(400, -32600, None);
+    events.ends_with_error(INTERNAL_ERROR, "1").await;
+    let (events, id) = asked(&site, &asks("1").and("authorization", "a")).await;
     site.ask(&responds(&id, &yes()).and("authorization", "a")).await.accepted();
     events.ends_with_result("1", &yes()).await;
 }
@@ -367,12 +388,8 @@ async fn a_malformed_response_of_another_caller_ends_nothing() {
 async fn what_is_no_response_answers_nothing() {
     let (site, _said) = site();
     let (events, id) = asked(&site, &asks("1")).await;
-    for refused in [
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":1}}"#),
-        format!(r#"[{{"jsonrpc":"2.0","id":{id},"result":1}}]"#),
-    ] {
-        site.ask(&post(refused)).await.error(400, -32600, None);
-    }
+    let twice = format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":1}}"#);
+    site.ask(&post(twice)).await.error(400, -32600, None);
     site.ask(&responds(&id, &yes()).with("content-type", "text/plain")).await.error(415, -32600, None);
     site.ask(&responds(&id, &yes()).with("host", "evil.example")).await.error(403, -32600, None);
     assert_eq!(site.server.parked(), 1);

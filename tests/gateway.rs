@@ -529,6 +529,28 @@ async fn a_success_that_does_not_answer_is_an_error_with_the_id() {
 }
 
 #[tokio::test]
+async fn a_length_that_says_nothing_is_left_out() {
+    let (gateway, upstream) = pair().await;
+    let whole = answer("7");
+    let chunked = format!("{:x}\r\n{whole}\r\n0\r\n\r\n", whole.len());
+    let mut client = gateway.connect().await;
+    for (status, framing, body) in [
+        (200, "content-length: 5\r\ntransfer-encoding: chunked\r\n".to_owned(), &chunked),
+        (500, "content-length: 5\r\ntransfer-encoding: chunked\r\n".to_owned(), &chunked),
+        (404, "transfer-encoding: chunked\r\ncontent-length: 500\r\n".to_owned(), &chunked),
+        (200, format!("content-length: {0}, {0}\r\n", whole.len()), &whole),
+        (401, format!("content-length: {0}\r\ncontent-length: {0}\r\n", whole.len()), &whole),
+    ] {
+        client.send(a_call("7").bytes()).await;
+        let (mut peer, _) = upstream.hears().await;
+        let head = format!("HTTP/1.1 {status} Any\r\ncontent-type: application/json\r\n{framing}\r\n{body}");
+        peer.send(head).await;
+        let answered = client.answer().await;
+        assert_eq!((answered.status, answered.text()), (status, &*whole), "{framing}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_whose_id_is_spelled_otherwise_is_the_only_one() {
     let (gateway, upstream) = pair().await;
     for spelling in ["7.0", "7e0", r#""7""#] {

@@ -609,7 +609,9 @@ async fn it_has_no_deadline_and_is_kept_alive() {
     let began = Instant::now();
     for times in 0..=1_000_u64 {
         assert_eq!(events.next().await.unwrap(), ": ");
-        assert_eq!(began.elapsed().as_millis() / 100, 5 + u128::from(times) * 150);
+        // The first two come early.
+        let at = if times == 0 { 5 } else { 10 + u128::from(times - 1) * 150 };
+        assert_eq!(began.elapsed().as_millis() / 100, at);
     }
     subscriptions.publish(Change::ToolsListChanged);
     assert_eq!(read(&mut events).await, note_of(&json!(1), &Change::ToolsListChanged));

@@ -44,6 +44,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .layer(McpLayer::new(server.clone()))
         .route("/debug", get(debug::page).with_state((server.clone(), debug)));
 
+    // Before anybody is told that this runs.
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     let listener = listener.tap_io(|stream| {
@@ -52,8 +55,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
 
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut hangup = signal(SignalKind::hangup())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
         stopped.await.ok();

@@ -25,8 +25,8 @@ struct Waiting {
 pub(crate) enum Answered {
     /// The error, as JSON.
     Error(ByteString),
-    /// A response that cannot be read, and why.
-    Malformed(&'static str),
+    /// A response that was refused, and why.
+    Malformed(String),
     /// The result, as JSON.
     Result(ByteString),
 }
@@ -52,6 +52,11 @@ impl Questions {
         let (sender, answer) = oneshot::channel();
         self.waiting.insert(id.clone(), Waiting { caller, answer: sender });
         Ok(Question { among: Arc::clone(self), answer, id })
+    }
+
+    /// Nobody has been asked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// Takes a response, if it answers a request to its caller.

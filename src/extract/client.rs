@@ -17,7 +17,8 @@ use tokio::time::timeout;
 use super::context::{Call, Context};
 use super::rejection::ExtractRejection;
 use crate::exchange::{Answered, Outcome, Question};
-use crate::jsonrpc::{McpError, RequestId, one_line, read};
+use crate::inbound::declared_capabilities;
+use crate::jsonrpc::{McpError, RequestId, one_line, read, read_value};
 use crate::protocol::capability_for;
 use crate::reply::InputRequired;
 
@@ -133,7 +134,7 @@ impl Client {
         params: impl Serialize + Send,
     ) -> Result<R, ClientError> {
         let Some(Modern { capabilities, given }) = &self.modern else { return self.request(method, params).await };
-        if let Some(result) = given.get(key).and_then(|given| R::deserialize(given).ok()) {
+        if let Some(result) = given.get(key).and_then(read_value) {
             return Ok(result);
         }
         if let Some(capability) = capability_for(method).filter(|&capability| !capabilities.contains_key(capability)) {
@@ -176,9 +177,11 @@ impl Client {
         let message = serde_json::to_vec(&message).map(one_line).map_err(invalid)?;
         let mut asked = Asked { exchange, question, is_answered: false };
         match timeout(self.timeout, asked.answer(message)).await.map_err(|_| ClientError::TimedOut)?? {
-            Answered::Result(result) => read(&result).map_err(|why| ClientError::Invalid(why.to_string())),
+            Answered::Result(result) => {
+                read(&result).map_err(|why| ClientError::Invalid(format!("the client's result is not valid: {why}")))
+            }
             Answered::Error(error) => Err(ClientError::answered(&error)),
-            Answered::Malformed(why) => Err(ClientError::Invalid(why.to_owned())),
+            Answered::Malformed(why) => Err(ClientError::Invalid(format!("the client's response is not valid: {why}"))),
         }
     }
 }
@@ -237,7 +240,10 @@ impl Drop for Asked<'_> {
 impl ClientError {
     fn answered(error: &str) -> Self {
         let error = serde_json::from_str::<&RawValue>(error).ok().and_then(McpError::from_json);
-        error.map_or_else(|| Self::Invalid("not a JSON-RPC error object".to_owned()), Self::Answered)
+        error.map_or_else(
+            || Self::Invalid("the client's response is not valid: its error is not an error object".to_owned()),
+            Self::Answered,
+        )
     }
 }
 
@@ -248,7 +254,7 @@ impl fmt::Display for ClientError {
             Self::Ended(outcome) => write!(f, "the request has ended: {outcome:?}"),
             Self::Gone => f.write_str("the client disconnected"),
             Self::InputRequired(_) => f.write_str("the client must send the request again with the requested input"),
-            Self::Invalid(why) => write!(f, "invalid request to the client, or invalid response from it: {why}"),
+            Self::Invalid(why) => f.write_str(why),
             Self::TimedOut => f.write_str("the client did not respond in time"),
             Self::Undeclared(capability) => write!(f, "the client has not declared the capability {capability}"),
             Self::Unsupported => f.write_str("the client cannot be asked during this request"),
@@ -288,22 +294,14 @@ impl Modern {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Params {
-            #[serde(rename = "_meta")]
-            meta: Meta,
             input_responses: Option<Map<String, Value>>,
             request_state: Option<String>,
         }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Meta {
-            #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
-            capabilities: Map<String, Value>,
-        }
-
-        let params: Params = context.subject.message().params_as().map_err(ExtractRejection::Params)?;
+        let message = context.subject.message();
+        let params: Params = message.params_as().map_err(ExtractRejection::Params)?;
         let mut given = params.request_state.as_deref().map(earlier).unwrap_or_default();
         given.extend(params.input_responses.unwrap_or_default());
-        Ok(Self { capabilities: params.meta.capabilities, given })
+        Ok(Self { capabilities: declared_capabilities(message), given })
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{Stream, StreamExt, iter};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::response::Parts;
-use http::{Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tokio::sync::oneshot;
@@ -123,6 +123,11 @@ where
     }
 }
 
+/// The status of a reply that answers. Clients take 202 for a reply without a body, and read none.
+fn answering(status: StatusCode) -> StatusCode {
+    if status == StatusCode::ACCEPTED { StatusCode::OK } else { status }
+}
+
 pub(super) fn is_of(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| is_media(value, kind, subtype))
 }
@@ -172,9 +177,17 @@ async fn whole(response: Response, settle: &Settle) -> Settled {
             Err(no_answer) => return replaced(parts, settle, no_answer),
         }
     }
+    parts.status = answering(parts.status);
+    if parts.headers.contains_key(CONTENT_LENGTH) {
+        // The length of what is sent, whatever the service wrote: another one would break the connection.
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(held.len()));
+    }
     let body = match trailers {
         None => Body::from(held),
-        Some(trailers) => begun(held, iter([Ok(Frame::trailers(trailers))])),
+        Some(trailers) => {
+            parts.headers.remove(CONTENT_LENGTH);
+            begun(held, iter([Ok(Frame::trailers(trailers))]))
+        }
     };
     Settled::Passed(Response::from_parts(parts, body))
 }
@@ -189,6 +202,7 @@ async fn stream(response: Response, settle: &Settle, head: oneshot::Sender<Head>
     let exchange: &Call = &settle.exchange;
     // It may end earlier than its service thinks, or with an event more.
     parts.headers.remove(CONTENT_LENGTH);
+    parts.status = answering(parts.status);
     let mut events = Events::new(body);
     let is_readable = is_plain(&parts.headers);
     if settle.mints_session && is_readable && !parts.headers.contains_key(SESSION_ID) {

@@ -25,9 +25,10 @@ pub(crate) fn accepts(accept: Field<'_>, headers: &HeaderMap) -> Result<Accepts,
     }
     let (mut json, mut event_stream, mut empty) = (Best::default(), Best::default(), true);
     for value in headers.get_all(ACCEPT) {
-        let text = value.to_str().unwrap_or("?");
-        empty &= text.trim().is_empty();
-        for range in MediaTypeList::new(&without_empty_parameters(text)).flatten() {
+        // A quoted string may have bytes that are not ASCII (RFC 9110, 5.6.4), and a list empty elements (5.6.1).
+        let text = String::from_utf8_lossy(value.as_bytes());
+        empty &= text.split(',').all(|element| element.trim().is_empty());
+        for range in MediaTypeList::new(&without_empty_parameters(&text)).flatten() {
             json.consider(&range, "application", "json");
             event_stream.consider(&range, "text", "event-stream");
         }
@@ -81,7 +82,7 @@ mod tests {
     fn of(values: &[&'static str]) -> Result<(bool, bool), Rejection> {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(ACCEPT, HeaderValue::from_static(value));
+            headers.append(ACCEPT, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         accepts(Known::of(&headers).accept, &headers).map(|accepts| (accepts.json, accepts.event_stream))
     }
@@ -97,6 +98,8 @@ mod tests {
             "Application/JSON , TEXT/event-stream;Q=0.5",
             "application/json;;q=0.5,text/event-stream;",
             "application/json;, text/event-stream; ;q=0.5",
+            ", ,",
+            ",application/json,, text/event-stream,",
             "",
         ] {
             assert_eq!(of(&[accept]), Ok((true, true)), "{accept}");
@@ -116,6 +119,7 @@ mod tests {
             "text/*;q=0, */*",
             "text/event-stream;q=0, */*",
             "text/event-stream;;q=0, */*;",
+            "text/html;a=\"\u{e4}\", application/json",
         ] {
             assert_eq!(of(&[accept]), Ok((true, false)), "{accept}");
         }

@@ -25,8 +25,8 @@ pub(crate) type Refusal = (Rejection, Option<RequestId>);
 
 /// Reads a whole body in the light of its headers.
 pub(crate) fn decode(known: &Known<'_>, headers: &HeaderMap, body: &Bytes, served: Served) -> Result<Inbound, Refusal> {
-    let message = Message::decode(body).map_err(|malformed| {
-        let id = malformed.id.clone().filter(|_| malformed.is_request);
+    let message = Message::decode(body).map_err(|mut malformed| {
+        let id = malformed.id.take();
         (malformed.into(), id)
     })?;
     // Only a request has an answer whose form could matter.

@@ -71,7 +71,7 @@ mod tests {
         let is_json = |values: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for value in values {
-                headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
+                headers.append(CONTENT_TYPE, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             }
             is_json(Known::of(&headers).content_type)
         };
@@ -85,6 +85,7 @@ mod tests {
             "application/json; ;\t; charset=utf-8;;",
             "application/json;\tcharset=utf-8",
             "application/json;charset=\";;\";",
+            "application/json;a=\"\u{e4}\"",
         ] {
             assert!(is_json(&[good]), "{good}");
         }

@@ -5,8 +5,9 @@ use mediatype::MediaType;
 
 /// The value is exactly this media type, in any case and with any parameters.
 pub(crate) fn is_media(value: &HeaderValue, ty: &str, subty: &str) -> bool {
-    let Ok(value) = value.to_str() else { return false };
-    MediaType::parse(&without_empty_parameters(value)).is_ok_and(|media| {
+    // A quoted string may have bytes that are not ASCII (RFC 9110, 5.6.4).
+    let value = String::from_utf8_lossy(value.as_bytes());
+    MediaType::parse(&without_empty_parameters(&value)).is_ok_and(|media| {
         media.ty.as_str().eq_ignore_ascii_case(ty)
             && media.subty.as_str().eq_ignore_ascii_case(subty)
             && media.suffix.is_none()

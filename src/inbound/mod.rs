@@ -3,6 +3,7 @@
 mod accept;
 mod budget;
 mod caller;
+mod capabilities;
 mod collect;
 mod decode;
 mod gate;
@@ -14,6 +15,7 @@ mod version;
 pub(crate) use self::accept::Accepts;
 pub(crate) use self::budget::{Budget, OverBudget};
 pub(crate) use self::caller::Identify;
+pub(crate) use self::capabilities::declared_capabilities;
 pub(crate) use self::collect::{Collect, CollectError, discard};
 pub(crate) use self::decode::{Inbound, Refusal, cancel_of, decode};
 pub(crate) use self::gate::Gate;

@@ -65,12 +65,12 @@ impl Hosts {
             }
             Field::Repeated => return Err(Rejection::HostNotAllowed),
         };
-        let uri = match uri.authority() {
+        let target = match uri.authority() {
             Some(authority) => Some(Authority::parse(authority.as_str()).ok_or(Rejection::HostNotAllowed)?),
             None => None,
         };
-        let host = match (header, uri) {
-            (Some(header), Some(uri)) if header.is(&uri) => header,
+        let host = match (header, target) {
+            (Some(header), Some(target)) if header.is(&target, uri.scheme_str()) => header,
             (Some(only), None) | (None, Some(only)) => only,
             _ => return Err(Rejection::HostNotAllowed),
         };
@@ -178,8 +178,10 @@ impl<S: AsRef<str>> Authority<S> {
         Authority { name, port: self.port }
     }
 
-    fn is(&self, other: &Authority<impl AsRef<str>>) -> bool {
-        self.name.is(&other.name) && self.port == other.port
+    /// The same host and port, where the port of the scheme need not be named.
+    fn is(&self, other: &Authority<impl AsRef<str>>, scheme: Option<&str>) -> bool {
+        let port = |port: Option<u16>| port.or_else(|| default_port(scheme?));
+        self.name.is(&other.name) && port(self.port) == port(other.port)
     }
 
     /// An allowed host without a port allows any; a host without one is on a port that its scheme need not name.
@@ -258,10 +260,7 @@ impl<S: AsRef<str>> Origin<S> {
             (Self::Opaque, Origin::Opaque) => true,
             (Self::Tuple { scheme, authority }, Origin::Tuple { scheme: other_scheme, authority: other }) => {
                 let (scheme, other_scheme) = (scheme.as_ref(), other_scheme.as_ref());
-                let port = |port: Option<u16>| port.or_else(|| default_port(scheme));
-                scheme.eq_ignore_ascii_case(other_scheme)
-                    && authority.name.is(&other.name)
-                    && port(authority.port) == port(other.port)
+                scheme.eq_ignore_ascii_case(other_scheme) && authority.is(other, Some(scheme))
             }
             (Self::Other { scheme, host }, Origin::Other { scheme: other_scheme, host: other }) => {
                 scheme.as_ref().eq_ignore_ascii_case(other_scheme.as_ref()) && host.as_ref() == other.as_ref()
@@ -369,6 +368,9 @@ mod tests {
         assert!(host(&Hosts::Loopback, &[], "http://localhost:80/mcp"));
         assert!(host(&Hosts::Loopback, &["LocalHost:80"], "http://localhost:80/mcp"));
         assert!(host(&Hosts::Loopback, &["localhost:"], "http://localhost/mcp"));
+        assert!(host(&Hosts::Loopback, &["localhost"], "http://localhost:80/mcp"));
+        assert!(host(&Hosts::Loopback, &["localhost:443"], "https://localhost/mcp"));
+        assert!(!host(&Hosts::Loopback, &["localhost"], "http://localhost:443/mcp"));
         assert!(!host(&Hosts::Loopback, &[], "http://evil.example/mcp"));
         assert!(!host(&Hosts::Loopback, &["localhost"], "http://evil.example/mcp"));
         assert!(!host(&Hosts::Loopback, &["evil.example"], "http://localhost/mcp"));

@@ -35,15 +35,13 @@ pub(crate) enum Kind {
 pub(crate) struct Malformed {
     pub(crate) code: i64,
     pub(crate) why: &'static str,
-    /// The id that they have. They may be the response that a request of the server waits for.
+    /// The id of the request that they seem to be.
     pub(crate) id: Option<RequestId>,
-    /// The id may be that of a request of the client's, so the error names it.
-    pub(crate) is_request: bool,
 }
 
 impl Malformed {
     fn unreadable(why: &'static str) -> Self {
-        Self { code: McpError::PARSE_ERROR, why, id: None, is_request: false }
+        Self { code: McpError::PARSE_ERROR, why, id: None }
     }
 
     fn invalid(why: &'static str) -> Self {
@@ -55,11 +53,9 @@ impl Message {
     /// Reads the body of a POST: once for UTF-8 and depth, which raw values skip, and once as an envelope.
     pub(crate) fn decode(body: &Bytes) -> Result<Self, Malformed> {
         if !is_shallow(body) {
-            let id = id_in(body);
-            return Err(Malformed { id, ..Malformed::unreadable("Parse error: nested deeper than 128") });
+            return Err(Malformed::unreadable("Parse error: nested deeper than 128"));
         }
-        let text = ByteString::try_from(body.clone())
-            .map_err(|_| Malformed { id: id_in(body), ..Malformed::unreadable("Parse error: not UTF-8") })?;
+        let text = ByteString::try_from(body.clone()).map_err(|_| Malformed::unreadable("Parse error: not UTF-8"))?;
         let envelope = Envelope::parse(&text).map_err(|error| match error.is_data() {
             true if is_array(&text) => Malformed::invalid("Invalid Request: batches are not supported"),
             true => Malformed::invalid("Invalid Request: not a JSON-RPC message"),
@@ -116,7 +112,7 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
     let method = present(envelope.method);
     // A response's id is one that the server chose: in an error it would name another request of this client's.
     let is_request = method.is_some() || (envelope.result.is_none() && envelope.error.is_none());
-    let invalid = |why| Malformed { id: readable_id(envelope), is_request, ..Malformed::invalid(why) };
+    let invalid = |why| Malformed { id: readable_id(envelope).filter(|_| is_request), ..Malformed::invalid(why) };
     let kept = |raw: &RawValue| text.slice_ref(raw.get());
 
     if envelope.repeated {
@@ -159,10 +155,14 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
     }
 }
 
-/// The id in a body that cannot be read as a message.
-fn id_in(body: &[u8]) -> Option<RequestId> {
+/// The ids in a body that is refused, which may be those of responses.
+pub(crate) fn ids_in(body: &[u8]) -> Vec<RequestId> {
     let text = String::from_utf8_lossy(body);
-    readable_id(&Envelope::parse(&text).ok()?)
+    let messages = match is_array(&text) {
+        true => serde_json::from_str::<Vec<&RawValue>>(&text).unwrap_or_default(),
+        false => serde_json::from_str::<&RawValue>(&text).into_iter().collect(),
+    };
+    messages.into_iter().filter_map(|message| readable_id(&Envelope::parse(message.get()).ok()?)).collect()
 }
 
 /// The id, if it is one, and no other reader could take another one.
@@ -280,15 +280,16 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"q","result":{},"result":{}}"#,
             &deep,
         ] {
-            let refused = decode(text).unwrap_err();
-            assert_eq!((refused.id, refused.is_request), (Some("q".into()), false), "{text}");
+            assert_eq!((decode(text).unwrap_err().id, ids_in(text.as_bytes())), (None, vec!["q".into()]), "{text}");
         }
-        let no_utf_8 = Message::decode(&Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":\"\xff\"}"));
-        assert_eq!(no_utf_8.unwrap_err().id, Some("q".into()));
+        let no_utf_8 = b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":\"\xff\"}";
+        assert_eq!(ids_in(no_utf_8), ["q".into()]);
+        let batch = r#"[{"id":"q","result":1},7,[],{"id":"r"},{"id":1,"id":1}]"#;
+        assert_eq!(ids_in(batch.as_bytes()), ["q".into(), "r".into()]);
         for text in
-            [r#"{"jsonrpc":"2.0","id":"q","id":"q","result":{}}"#, r#"{"jsonrpc":"2.0","result":{}}"#, "[]", "{"]
+            [r#"{"jsonrpc":"2.0","id":"q","id":"q","result":{}}"#, r#"{"jsonrpc":"2.0","result":{}}"#, "[]", "{", "7"]
         {
-            assert_eq!(decode(text).unwrap_err().id, None, "{text}");
+            assert_eq!(ids_in(text.as_bytes()), [], "{text}");
         }
     }
 
@@ -341,8 +342,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","result":{}}"#, -32600, None),
         ] {
             let refused = decode(text).unwrap_err();
-            let named = refused.id.filter(|_| refused.is_request);
-            assert_eq!((refused.code, named), (code, id.map(RequestId::from)), "{text}");
+            assert_eq!((refused.code, refused.id), (code, id.map(RequestId::from)), "{text}");
         }
     }
 

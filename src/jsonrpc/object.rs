@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -45,8 +46,13 @@ impl<'a> Object<'a> {
         text
     }
 
+    /// The members whose names a string can hold.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a RawValue)> {
+        self.members.iter().filter_map(|(key, value)| Some((string(key.get())?, *value)))
+    }
+
     fn values(&self, name: &str) -> impl Iterator<Item = &'a RawValue> {
-        self.members.iter().filter(move |(key, _)| string(key.get()).is_some_and(|key| key == name)).map(|(_, it)| *it)
+        self.members().filter(move |(key, _)| key == name).map(|(_, value)| value)
     }
 }
 

@@ -11,6 +11,8 @@ use serde::de::{
     Unexpected, VariantAccess, Visitor,
 };
 
+use serde_json::Value;
+
 use super::unreadable::Unreadable;
 
 /// Reads JSON text. A key that no UTF-8 can spell, as one with a lone surrogate, is an unknown key.
@@ -32,6 +34,11 @@ pub(super) fn read_again<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Unr
         Ok(_) => Err(Unreadable::trailing()),
         Err(error) => Err(Unreadable::at(error.path(), error.inner())),
     }
+}
+
+/// Reads a value that has been read as JSON before, by the same rules.
+pub(crate) fn read_value<'a, T: Deserialize<'a>>(value: &'a Value) -> Option<T> {
+    T::deserialize(Strict::<false, _>(value)).ok()
 }
 
 /// The text of an object. An empty array is one; anything else is not.
@@ -343,7 +350,7 @@ mod tests {
     use serde_json::value::RawValue;
     use serde_json::{Map, Value, json};
 
-    use super::{as_object, read, read_object};
+    use super::{as_object, read, read_object, read_value};
 
     #[derive(Deserialize, Serialize)]
     struct Outer<'a> {
@@ -433,6 +440,16 @@ mod tests {
         ] {
             assert!(read::<Outer<'_>>(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn values_that_were_read_before_are_read_by_the_same_rules() {
+        assert_eq!(read_value::<Inner>(&json!({ "b": 1 })).unwrap().b, 1);
+        assert_eq!(read_value::<Inner>(&json!([])).unwrap().b, 0);
+        assert!(read_value::<Inner>(&json!([1])).is_none());
+        assert!(read_value::<Vec<Inner>>(&json!([[1]])).is_none());
+        assert!(read_value::<Map<String, Value>>(&json!([["a", 1]])).is_none());
+        assert_eq!(read_value::<Value>(&json!([1, { "a": [] }])), Some(json!([1, { "a": [] }])));
     }
 
     #[test]

@@ -48,8 +48,8 @@ impl RequestId {
     }
 
     /// Returns whether a JSON value, without white space around it, is this id to a client that compares loosely: the same
-    /// number however it is written, or the same digits as a string. `7.0`, `70e-1` and `"7"` spell the id `7`, and `7` and
-    /// `7.0` spell the id `"7"`; `"07"` spells neither. Digits are compared as text, so nothing is rounded.
+    /// number however it is written, also in a string. `7.0`, `70e-1`, `"7"` and `"7.0"` spell the id `7`, and `7` and `7.0` spell
+    /// the id `"7"`; `"07"` spells neither. Digits are compared as text, so nothing is rounded.
     pub(crate) fn is_spelled(&self, json: &str) -> bool {
         match &self.0 {
             Repr::String(text) => spells(json, text),
@@ -84,10 +84,12 @@ impl RequestId {
     }
 }
 
-/// Whether a JSON string holds this text, or a JSON number equals the integer that the text is.
+/// Whether a JSON string holds this text, or a JSON number, also in a string, equals the integer that the text is.
 fn spells(json: &str, text: &str) -> bool {
     match json.as_bytes().first() {
-        Some(b'"') => string(json).is_some_and(|spelled| spelled == text),
+        Some(b'"') => {
+            string(json).is_some_and(|spelled| spelled == text || (is_integer(text) && equals(&spelled, text)))
+        }
         _ => is_integer(text) && equals(json, text),
     }
 }
@@ -103,7 +105,8 @@ fn equals(number: &str, integer: &str) -> bool {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (mantissa, is_negative) = signed(mantissa);
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let Some(exponent) = exponent_of(exponent).filter(|_| is_digits(whole) && is_digits(fraction)) else {
+    let is_number = is_digits(whole) && (whole == "0" || !whole.starts_with('0')) && is_digits(fraction);
+    let Some(exponent) = exponent_of(exponent).filter(|_| is_number) else {
         return false;
     };
     let digits = || whole.bytes().chain(fraction.bytes());
@@ -251,10 +254,29 @@ mod tests {
     #[test]
     fn an_id_is_known_by_every_spelling_of_its_number_or_digits() {
         for (id, spellings) in [
-            ("7", &["7", "7.0", "7.000", "7e0", "7E+0", "7e-0", "70e-1", "0.7e1", "0.07E2", "700.0e-2", r#""7""#][..]),
-            (r#""7""#, &[r#""7""#, r#""\u0037""#, "7", "7.0", "7e0", "70e-1"]),
+            (
+                "7",
+                &[
+                    "7", "7.0", "7.000", "7e0", "7E+0", "7e-0", "70e-1", "0.7e1", "0.07E2", "700.0e-2", r#""7""#,
+                    r#""7.0""#, r#""7e0""#,
+                ][..],
+            ),
+            (r#""7""#, &[r#""7""#, r#""\u0037""#, r#""7.0""#, "7", "7.0", "7e0", "70e-1"]),
             ("70", &["70", "7e1", "7E01", "0.7e2", "7.0e+00000000000000000000000000001", r#""70""#]),
-            ("0", &["0", "-0", "0.0", "-0.0", "0e0", "0e999999999999999999999", "0e-999999999999999999999", r#""0""#]),
+            (
+                "0",
+                &[
+                    "0",
+                    "-0",
+                    "0.0",
+                    "-0.0",
+                    "0e0",
+                    "0e999999999999999999999",
+                    "0e-999999999999999999999",
+                    r#""0""#,
+                    r#""-0""#,
+                ],
+            ),
             (r#""0""#, &["0", "-0", "0.0"]),
             ("-7", &["-7", "-7.0", "-70e-1", r#""-7""#]),
             (r#""-7""#, &["-7", "-7.0"]),
@@ -286,10 +308,16 @@ mod tests {
     fn no_other_value_spells_an_id() {
         for (id, others) in [
             ("7", &["8", "-7", "7.1", "7e1", "70", "0.7", "0", "7.0000000000000000000000000000000000000001"][..]),
-            ("7", &[r#""07""#, r#""7.0""#, r#"" 7""#, r#""7e0""#, r#""+7""#, "null", "true", "[7]", "{}", r#""""#]),
+            (
+                "7",
+                &[
+                    r#""07""#, r#""7.1""#, r#"" 7""#, r#""7 ""#, r#""+7""#, r#""0x7""#, "null", "true", "[7]", "{}",
+                    r#""""#,
+                ],
+            ),
             ("7", &["", "-", "7.", ".7", "7e", "7e+-1", "7e--1", "+7", "7x", "0x7", " 7", "\"7", "e", "7e1.0", "--7"]),
             ("7", &["1e999999999", "7e999999999999999999999", "7e-999999999999999999999", "7e-9223372036854775808"]),
-            ("0", &[r#""-0""#, "0.1", "1e-999999999", "null", "false", r#""""#]),
+            ("0", &[r#""+0""#, r#""00""#, "0.1", "1e-999999999", "null", "false", r#""""#]),
             ("9007199254740993", &["9007199254740992", "9007199254740992.0", "9007199254740993.5"]),
             ("18446744073709551615", &["18446744073709551616", "1.8446744073709552e19", "-1"]),
             (r#""07""#, &["7", "07", r#""7""#]),

@@ -14,14 +14,17 @@ pub(crate) struct Unreadable(String);
 
 impl Unreadable {
     pub(super) fn at(path: &Path, error: &serde_json::Error) -> Self {
+        let path = path.to_string();
+        // What the path cannot name it writes so.
+        let path = path.trim_end_matches(['.', '?']);
         let mut text = String::new();
-        if path.iter().next().is_some() {
+        if !path.is_empty() {
             // Writing to a string cannot fail.
-            write!(text, "`{}`: ", shortened(&path.to_string(), LONGEST / 2)).unwrap_or_default();
+            write!(text, "`{}`: ", shortened(path, LONGEST / 2)).unwrap_or_default();
         }
-        let error = error.to_string();
-        let message = error.rsplit_once(" at line ").map_or(&*error, |(message, _)| message);
-        text.push_str(&plain(message));
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
+        text.push_str(&if error.is_data() { plain(message) } else { misfit(message).into() });
         Self(shortened(&text, LONGEST).to_owned())
     }
 
@@ -36,16 +39,30 @@ impl fmt::Display for Unreadable {
     }
 }
 
+/// What the parser says of a text that is JSON: it is not what the type wants.
+fn misfit(message: &str) -> &'static str {
+    match message {
+        "trailing characters" => "has too many elements",
+        "invalid value: expected key to be a number in quotes" => "expected keys to be numbers in quotes",
+        _ if ["escape", "surrogate", "unicode"].iter().any(|word| message.contains(word)) => "is not valid Unicode",
+        _ => "has the wrong type",
+    }
+}
+
 /// serde's message in plain words. A message of the user's own stays as it is.
 fn plain(message: &str) -> Cow<'_, str> {
     let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
     if let Some((found, expected)) = mismatch.and_then(|mismatch| mismatch.rsplit_once(", expected ")) {
+        if found.ends_with(" variant") || expected.ends_with(" variant") {
+            return "does not have any of the allowed forms".into();
+        }
         return format!("expected {}, found {}", expectation(expected), finding(found)).into();
     }
     if let Some((length, expected)) =
         message.strip_prefix("invalid length ").and_then(|length| length.split_once(", expected "))
     {
-        return format!("expected {}, found {length} elements", expectation(expected)).into();
+        let elements = if length == "1" { "element" } else { "elements" };
+        return format!("expected {}, found {length} {elements}", expectation(expected)).into();
     }
     if let Some(field) = message.strip_prefix("missing field ") {
         return format!("{field} is required").into();
@@ -56,9 +73,8 @@ fn plain(message: &str) -> Cow<'_, str> {
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         return format!("unknown value {rest}").into();
     }
-    if message == "expected value" {
-        // serde_json's word for an enum that is neither a string nor an object.
-        return "has the wrong type".into();
+    if message.starts_with("unknown field ") {
+        return "unknown member".into();
     }
     if message.starts_with("data did not match any variant of untagged enum ") {
         return "does not have any of the allowed forms".into();
@@ -91,12 +107,13 @@ fn expectation(expected: &str) -> &str {
         "f32" | "f64" => "a number",
         "a borrowed string" => "a string",
         "unit" => "null",
+        _ if begins(&["unit struct "]) => "null",
         "a map" => "an object",
         "option" => "a value or null",
         "a sequence" => "an array",
         _ if begins(&["a nonzero "]) => "a nonzero integer",
         _ if begins(&["a tuple of size ", "an array of length ", "tuple struct ", "tuple variant "]) => "an array",
-        _ if begins(&["struct ", "unit struct ", "internally tagged enum ", "adjacently tagged enum "]) => "an object",
+        _ if begins(&["struct ", "internally tagged enum ", "adjacently tagged enum "]) => "an object",
         _ if begins(&["struct variant "]) => "an object",
         _ if begins(&["enum ", "variant identifier", "variant of enum ", "unit variant "]) => {
             "one of the allowed values"
@@ -147,6 +164,23 @@ mod tests {
         Number(u8),
     }
 
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Strict {
+        #[serde(rename = "a")]
+        _a: i32,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only whether it can be read matters")]
+    enum Form {
+        Text(String),
+        Number { value: i32 },
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Unit;
+
     #[test]
     fn clients_are_told_in_the_words_of_json() {
         for (json, text) in [
@@ -167,7 +201,15 @@ mod tests {
             assert_eq!(why::<Page>(json), text, "{json}");
         }
         assert_eq!(why::<Either>("[]"), "does not have any of the allowed forms");
-        assert_eq!(why::<(i32, i32)>("[1]"), "expected an array, found 1 elements");
+        assert_eq!(why::<(i32, i32)>("[1]"), "expected an array, found 1 element");
+        assert_eq!(why::<(i32, i32)>("[1,2,3]"), "has too many elements");
+        assert_eq!(why::<Vec<String>>(r#"["\ud800"]"#), "`[0]`: is not valid Unicode");
+        assert_eq!(why::<HashMap<String, i32>>(r#"{"\ud800":1}"#), "is not valid Unicode");
+        assert_eq!(why::<HashMap<i32, i32>>(r#"{"x":1}"#), "expected keys to be numbers in quotes");
+        assert_eq!(why::<Strict>(r#"{"a":1,"b":2}"#), "`b`: unknown member");
+        assert_eq!(why::<Form>(r#""Text""#), "`Text`: does not have any of the allowed forms");
+        assert_eq!(why::<Form>("7"), "has the wrong type");
+        assert_eq!(why::<Unit>("{}"), "expected null, found an object");
         assert_eq!(why::<()>("{\"a\":1}"), "expected null, found an object");
         assert_eq!(why::<NonZeroU8>("0"), "expected a nonzero integer, found integer `0`");
         assert_eq!(why::<i32>("7 7"), "trailing characters");

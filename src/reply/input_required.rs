@@ -1,13 +1,10 @@
-use std::collections::BTreeMap;
-
 use axum::response::{IntoResponse, Response};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::reply::Reply;
-use crate::jsonrpc::{McpError, Message, read};
+use crate::inbound::declared_capabilities;
+use crate::jsonrpc::{McpError, Message};
 use crate::protocol::{ProtocolVersion, capability_for};
 
 /// The answer to a modern client that must bring more before its request can be done: it asks its user, its model, or
@@ -119,7 +116,7 @@ impl Needs {
             return Err(Unfit::Handler("its InputRequired has a request of a method that MCP does not have there"));
         }
         if !self.capabilities.is_empty() {
-            let declared = declared(request);
+            let declared = declared_capabilities(request);
             self.capabilities.retain(|capability, _| !declared.contains_key(capability));
         }
         if self.capabilities.is_empty() {
@@ -127,28 +124,6 @@ impl Needs {
         }
         Err(Unfit::Client(McpError::missing_capabilities(self.capabilities)))
     }
-}
-
-/// The capabilities that the client has declared with this request (2026-07-28, *Request Metadata*). A value that is not an object
-/// declares nothing.
-fn declared(request: &Message) -> BTreeMap<String, IgnoredAny> {
-    #[derive(Default, Deserialize)]
-    struct Params<'a> {
-        #[serde(rename = "_meta", borrow)]
-        meta: Option<&'a RawValue>,
-    }
-    #[derive(Default, Deserialize)]
-    struct Meta<'a> {
-        #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow)]
-        capabilities: Option<&'a RawValue>,
-    }
-
-    let params: Params<'_> = request.params_as().unwrap_or_default();
-    let declared = |meta: &'_ RawValue| {
-        let meta: Meta<'_> = read(meta.get()).ok()?;
-        read(meta.capabilities?.get()).ok()
-    };
-    params.meta.and_then(declared).unwrap_or_default()
 }
 
 #[cfg(test)]
