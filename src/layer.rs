@@ -52,6 +52,7 @@ impl McpLayer {
     ///   passes if it is `application/json`, and is replaced by the error otherwise.
     /// - Ids of responses are compared by value: `7.0`, `7e0` and `"7"` answer the request `7`, and `7` answers the request `"7"`.
     ///   The response passes as the service wrote it.
+    /// - An answer behind 202 gets 200: clients read no body behind 202.
     /// - A stream (`text/event-stream` with any 2xx status that allows a body) passes by whole events, of up to 1 MiB each. A
     ///   cancel ends it with an event that holds the error. Where a longer event or an encoded stream (`Content-Encoding`) has
     ///   begun, it ends the stream and nothing more.
