@@ -101,12 +101,14 @@ impl Child {
             );
         }
         let params = params.map_or_else(|| line::raw(&json!({})), ToOwned::to_owned);
-        let begin = |taken_back| {
+        let begin = |number, taken_back| {
             let (child, outlet, id, method) = (Arc::clone(self), Arc::clone(outlet), id.to_owned(), method.to_owned());
             let task = tokio::spawn(async move {
                 let answer = ask(caller, &outlet, &method, &params, taken_back).await;
                 let room = timeout(LAST_WORD, child.room()).await;
-                child.questions.end(&id);
+                if !child.questions.end(&id, number) {
+                    return;
+                }
                 match room {
                     Ok(Ok(room)) => room.send(line::response(&id, answer)),
                     Ok(Err(_)) => {}
