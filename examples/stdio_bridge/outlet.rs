@@ -32,6 +32,10 @@ struct State {
     is_over: bool,
     /// The stream that reads, if there is one.
     reader: Option<u64>,
+    /// The number of the newest server.
+    servers: u64,
+    /// The newest server when the stream was opened. The stream ends with it.
+    server_of_reader: u64,
     /// The number of the newest stream.
     streams: u64,
     waiting: Waiting,
@@ -45,12 +49,20 @@ pub(crate) struct Reader {
 }
 
 impl Outlet {
+    /// The number of a new server of the session. Streams that are opened from now on are this server's.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.servers += 1;
+        state.servers
+    }
+
     /// Begins a stream. One before it ends: its client has come back, and the old connection may be lost without a sign.
     pub(crate) fn read(self: &Arc<Self>) -> Reader {
         let mut state = lock(&self.state);
         state.streams += 1;
         let stream = state.streams;
         state.reader = Some(stream).filter(|_| !state.is_over);
+        state.server_of_reader = state.servers;
         drop(state);
         self.changed.notify_waiters();
         Reader { outlet: Arc::clone(self), stream }
@@ -106,9 +118,14 @@ impl Outlet {
         }
     }
 
-    /// Ends the stream, because the server has ended.
-    pub(crate) fn interrupt(&self) {
-        lock(&self.state).reader = None;
+    /// Ends the stream, because this server has ended. The stream of a later server goes on.
+    pub(crate) fn interrupt(&self, server: u64) {
+        let mut state = lock(&self.state);
+        if state.server_of_reader > server {
+            return;
+        }
+        state.reader = None;
+        drop(state);
         self.changed.notify_waiters();
     }
 
@@ -216,8 +233,19 @@ mod tests {
     #[tokio::test]
     async fn a_stream_ends_with_its_server_and_with_its_session() {
         let outlet = Arc::new(Outlet::default());
+        let server = outlet.begin();
         let mut reader = outlet.read();
-        outlet.interrupt();
+        outlet.interrupt(server);
+        assert_eq!(reader.next().await, None);
+        let mut reader = outlet.read();
+        let (server, successor) = (outlet.begin(), outlet.begin());
+        outlet.interrupt(server);
+        assert_eq!(reader.next().await, None, "it was opened before either");
+        let mut reader = outlet.read();
+        outlet.interrupt(server);
+        assert_eq!(reader.next().now_or_never(), None, "it is the successor's");
+        assert!(outlet.is_open());
+        outlet.interrupt(successor);
         assert_eq!(reader.next().await, None);
         let mut reader = outlet.read();
         list_changed(&outlet);
