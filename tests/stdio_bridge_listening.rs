@@ -269,9 +269,12 @@ async fn a_get_that_cannot_be_served_says_why() {
     assert_eq!(client.send(&listening().with("mcp-protocol-version", MODERN)).await.header("allow"), Some("POST"));
     let repeated = client.with_session(&listening()).and("mcp-session-id", "x");
     bridge.post(&repeated).await.error(400, INVALID_REQUEST, None);
-    let mut head = Connection::open(bridge.address).await;
-    head.send(client.with_session(&listening().method("HEAD")).bytes()).await;
-    assert_eq!(head.head().await.status, 405);
+    for method in ["HEAD", "PUT", "PATCH", "OPTIONS"] {
+        let mut connection = Connection::open(bridge.address).await;
+        connection.send(client.with_session(&listening().method(method)).bytes()).await;
+        let head = connection.head().await;
+        assert_eq!((head.status, head.header("allow")), (405, Some("GET, POST, DELETE")), "{method}");
+    }
     // None of them took the stream away.
     says_later(&client, &[&log(1)]).await;
     assert_eq!(text(&mut stream).await, log(1));

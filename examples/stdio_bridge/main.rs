@@ -71,8 +71,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = options.server()?;
     let sessions = Arc::new(Sessions::new(&options));
 
+    let methods = get(listen::get).post(http::post).delete(http::delete);
+    // Without a handler of its own a HEAD would be a GET, and end the stream that there is.
+    let methods = methods.head(http::other).fallback(http::other);
     let app = Router::new()
-        .route("/mcp", get(listen::get).post(http::post).delete(http::delete))
+        .route("/mcp", methods)
         .with_state(Arc::clone(&sessions))
         .layer(McpLayer::new(server.clone()))
         .layer(map_request(named::keep_name));
