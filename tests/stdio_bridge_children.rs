@@ -74,6 +74,13 @@ async fn a_session_id_has_one_spelling() {
 }
 
 #[tokio::test]
+async fn a_signal_right_after_the_address_is_printed_ends_it_in_order() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP].into_iter().cycle().take(9) {
+        Bridge::before(&[], &["cat"]).await.exits_on(signal).await;
+    }
+}
+
+#[tokio::test]
 #[ignore = "needs python3"]
 async fn callers_without_a_session_share_a_child_for_each_authorization() {
     let bridge = Bridge::new(&[], &[]).await;

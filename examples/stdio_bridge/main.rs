@@ -80,6 +80,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .layer(McpLayer::new(server.clone()))
         .layer(map_request(named::keep_name));
 
+    // Before the address is printed: whoever waits for that line may send a signal at once.
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // When the terminal closes, a child that does not wait for its input would outlive the bridge.
+    let mut hangup = signal(SignalKind::hangup())?;
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     let listener = listener.tap_io(|stream| {
@@ -88,9 +92,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
 
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    // The terminal is closed: what does not wait for its input would live on.
-    let mut hangup = signal(SignalKind::hangup())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
         stopped.await.ok();
