@@ -59,6 +59,19 @@ async fn what_a_child_says_outside_of_calls_goes_to_the_get_stream_as_it_is() {
 
 #[tokio::test]
 #[ignore = "needs python3"]
+async fn a_client_that_reads_its_get_stream_hears_all_of_a_burst() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.listen().await;
+    let lines: Vec<_> = (0..500).map(log).chain((0..500).map(|n| updated(&n.to_string()))).collect();
+    says_later(&client, &lines.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    for line in &lines {
+        assert_eq!(text(&mut stream).await, *line);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
 async fn what_changed_before_the_stream_is_told_to_it_once() {
     let bridge = Bridge::new(&[], &[]).await;
     let client = bridge.open().await;

@@ -63,14 +63,14 @@ impl Child {
                 None => false,
             };
         };
-        if Kind::of(method, params).is_state() && outlet.is_open() && outlet.hear(method, params) {
+        if Kind::of(method, params).is_state() && outlet.is_open() && outlet.hear(method, params).await {
             return true;
         }
         let heard = match self.calls.newest() {
             Some(caller) => caller.hear(method, params).await,
             None => false,
         };
-        heard || outlet.hear(method, params)
+        heard || outlet.hear(method, params).await
     }
 
     /// The bridge's tokens are its ids.

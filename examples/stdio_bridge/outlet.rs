@@ -8,6 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::caller::PATIENCE;
 use crate::line::{self, Answer};
 use crate::lock::lock;
 use crate::object::Object;
@@ -20,7 +21,7 @@ const LONGEST_ASKING: Duration = Duration::from_secs(5 * 60);
 /// The messages of a session's servers outside of calls, on their way to the GET stream of the session.
 #[derive(Debug, Default)]
 pub(crate) struct Outlet {
-    /// There is something to read, or the stream is over.
+    /// There is something to read, or room for more, or the stream is over.
     changed: Notify,
     state: Mutex<State>,
 }
@@ -30,6 +31,8 @@ struct State {
     /// Questions that the client has yet to answer.
     asked: HashMap<String, oneshot::Sender<Answer>>,
     is_over: bool,
+    /// The client has not read in time what waits for it, and is not waited for until there is room again.
+    lags: bool,
     /// The stream that reads, if there is one.
     reader: Option<u64>,
     /// The number of the newest server.
@@ -63,6 +66,7 @@ impl Outlet {
         let stream = state.streams;
         state.reader = Some(stream).filter(|_| !state.is_over);
         state.server_of_reader = state.servers;
+        state.lags = false;
         drop(state);
         self.changed.notify_waiters();
         Reader { outlet: Arc::clone(self), stream }
@@ -73,18 +77,38 @@ impl Outlet {
         lock(&self.state).reader.is_some()
     }
 
-    /// Takes a notification. Without a stream only changes of lists and resources are taken, and kept for the next stream.
+    /// Takes a notification. A stream that is full is waited for, once, until its client reads; after that the oldest
+    /// notifications are dropped. Without a stream only changes of lists and resources are taken, and kept for the next stream.
     /// Tells whether it was taken.
-    pub(crate) fn hear(&self, method: &str, params: Option<&RawValue>) -> bool {
+    pub(crate) async fn hear(&self, method: &str, params: Option<&RawValue>) -> bool {
         let kind = Kind::of(method, params);
+        let message = line::notification(method, params);
+        let is_in_time = timeout(PATIENCE, self.room(&kind, &message)).await.is_ok();
         let mut state = lock(&self.state);
         if state.is_over || (state.reader.is_none() && !kind.is_state()) {
             return false;
         }
-        state.waiting.push(kind, line::notification(method, params));
+        state.lags |= !is_in_time;
+        state.waiting.push(kind, message);
         drop(state);
         self.changed.notify_waiters();
         true
+    }
+
+    /// Waits until the message can be added without dropping any, or nobody is waited for.
+    async fn room(&self, kind: &Kind, message: &str) {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut state = lock(&self.state);
+                let has_room = state.waiting.has_room(kind, message);
+                state.lags &= !has_room;
+                if has_room || state.lags || state.reader.is_none() {
+                    return;
+                }
+            }
+            changed.await;
+        }
     }
 
     /// Asks the client, and waits for its response. Dropped before, the question is cancelled.
@@ -147,6 +171,8 @@ impl Reader {
                     return None;
                 }
                 if let Some((_, message)) = state.waiting.pop() {
+                    drop(state);
+                    self.outlet.changed.notify_waiters();
                     return Some(message);
                 }
             }
@@ -160,6 +186,8 @@ impl Drop for Reader {
         let mut state = lock(&self.outlet.state);
         if state.reader == Some(self.stream) {
             state.reader = None;
+            drop(state);
+            self.outlet.changed.notify_waiters();
         }
     }
 }
@@ -192,11 +220,21 @@ impl Drop for Asked<'_> {
 mod tests {
     use futures_util::FutureExt;
     use serde_json::{Value, json};
+    use tokio::time::Instant;
 
     use super::*;
 
-    fn list_changed(outlet: &Outlet) -> bool {
-        outlet.hear("notifications/tools/list_changed", None)
+    async fn list_changed(outlet: &Outlet) -> bool {
+        outlet.hear("notifications/tools/list_changed", None).await
+    }
+
+    /// Says something that is neither a state nor a question.
+    async fn log(outlet: &Outlet, n: usize) -> bool {
+        outlet.hear("notifications/message", Some(&line::raw(&json!({ "n": n })))).await
+    }
+
+    fn logged(n: usize) -> String {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"n":{n}}}}}"#)
     }
 
     const LIST_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
@@ -204,16 +242,55 @@ mod tests {
     #[tokio::test]
     async fn what_happened_before_the_stream_is_told_once() {
         let outlet = Arc::new(Outlet::default());
-        assert!(list_changed(&outlet) && list_changed(&outlet));
-        assert!(!outlet.hear("notifications/message", None), "nobody is there to read it");
+        assert!(list_changed(&outlet).await && list_changed(&outlet).await);
+        assert!(!log(&outlet, 0).await, "nobody is there to read it");
         let mut reader = outlet.read();
         assert_eq!(reader.next().await.unwrap(), LIST_CHANGED);
         assert_eq!(reader.next().now_or_never(), None);
-        assert!(outlet.hear("notifications/message", Some(&line::raw(&json!({ "n": 1 })))));
-        assert_eq!(
-            reader.next().await.unwrap(),
-            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"n":1}}"#
-        );
+        assert!(log(&outlet, 1).await);
+        assert_eq!(reader.next().await.unwrap(), logged(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_hears_all_of_a_burst_and_one_that_does_not_is_waited_for_once() {
+        const MOST: usize = 64;
+
+        let outlet = Arc::new(Outlet::default());
+        let mut reader = outlet.read();
+        let burst = async {
+            for n in 0..500 {
+                assert!(log(&outlet, n).await);
+            }
+        };
+        let client = async {
+            for n in 0..500 {
+                assert_eq!(reader.next().await.unwrap(), logged(n));
+            }
+        };
+        let began = Instant::now();
+        tokio::join!(burst, client);
+        assert_eq!(began.elapsed(), Duration::ZERO);
+
+        for n in 0..500 {
+            assert!(log(&outlet, n).await);
+        }
+        assert_eq!(began.elapsed().as_millis(), PATIENCE.as_millis(), "it is waited for once");
+        for n in 500 - MOST..500 {
+            assert_eq!(reader.next().await.unwrap(), logged(n), "the newest are kept");
+        }
+        // It has read again, so it is waited for again.
+        for n in 0..MOST {
+            log(&outlet, n).await;
+        }
+        let mut next = std::pin::pin!(log(&outlet, MOST));
+        assert_eq!((&mut next).now_or_never(), None);
+        assert_eq!(reader.next().await.unwrap(), logged(0));
+        assert!(next.await);
+        // A client that disconnects is not waited for.
+        let mut next = std::pin::pin!(log(&outlet, MOST + 1));
+        assert_eq!((&mut next).now_or_never(), None);
+        drop(reader);
+        assert!(!next.await);
     }
 
     #[tokio::test]
@@ -224,7 +301,7 @@ mod tests {
         assert_eq!(old.next().await, None);
         drop(old);
         assert!(outlet.is_open());
-        list_changed(&outlet);
+        list_changed(&outlet).await;
         assert_eq!(new.next().await.unwrap(), LIST_CHANGED);
         drop(new);
         assert!(!outlet.is_open());
@@ -248,10 +325,10 @@ mod tests {
         outlet.interrupt(successor);
         assert_eq!(reader.next().await, None);
         let mut reader = outlet.read();
-        list_changed(&outlet);
+        list_changed(&outlet).await;
         outlet.close();
         assert_eq!(reader.next().await, None);
-        assert!(!list_changed(&outlet));
+        assert!(!list_changed(&outlet).await);
         assert_eq!(outlet.read().next().await, None);
     }
 
