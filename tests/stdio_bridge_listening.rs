@@ -6,7 +6,7 @@ mod support;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use support::bridge::{Bridge, Session, gone, listening, message, text};
+use support::bridge::{Bridge, Session, gone, listening, message, text, tool};
 use support::{BOUND, Connection, INVALID_REQUEST, MODERN, post};
 
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{"ok":1}}"#;
@@ -179,6 +179,34 @@ async fn a_ping_is_answered_here_and_too_many_questions_are_refused() {
     }
     client.hears(|line| line["id"] == "ping" && line["result"] == json!({})).await;
     client.hears(|line| line["id"] == 164 && line["error"]["message"].as_str().unwrap().contains("too many")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn large_questions_that_nobody_reads_are_refused_and_those_that_are_read_are_not() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.listen().await;
+    let refused = async || {
+        // The first answer comes after all questions. On the stream of a call they would go there.
+        let call = |name| tool("1", name, &json!({})).with("accept", "application/json");
+        client.send(&call("pid")).await.result("1");
+        let heard = client.send(&call("heard")).await.result("1")["value"].clone();
+        let whys = heard.as_array().unwrap().iter().filter_map(|line| line["error"]["message"].as_str());
+        whys.filter(|why| why.contains("too many")).count()
+    };
+    client.call("1", "ask much", &json!({ "count": 20, "bytes": 3_000_000 })).await.result("1");
+    let unread = refused().await;
+    // One waits, and some are on their way in buffers.
+    assert!((15..20).contains(&unread), "{unread}");
+    for _ in unread..20 {
+        assert!(text(&mut stream).await.contains("elicitation/create"));
+    }
+    client.call("1", "ask much", &json!({ "count": 40, "bytes": 300_000 })).await.result("1");
+    for _ in 0..40 {
+        assert!(text(&mut stream).await.contains("elicitation/create"));
+    }
+    assert_eq!(refused().await, unread);
 }
 
 #[tokio::test]

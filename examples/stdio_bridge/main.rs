@@ -12,7 +12,9 @@
 //! Outside of calls both go to the session's GET stream. A session has one such stream: a newer one replaces it, because a
 //! client that lost its connection comes back before the bridge can know. It ends with the process and with the session; a
 //! session that is listened to is not idle. Without a stream the server's requests are refused, changes of lists and of
-//! resources are kept for the next stream, the newest of each, and other notifications are logged.
+//! resources are kept for the next stream, the newest of each, and other notifications are logged. A client that does not
+//! read its stream is waited for briefly; after that the oldest notifications are dropped, and the server's requests are
+//! refused once 4 MiB of them wait.
 //!
 //! Callers without a session share one process for each `Authorization`, or for having none. The bridge initializes it, and
 //! declares no capabilities, so that it asks nothing: there would be no telling whom. Modern requests (2026-07-28), which

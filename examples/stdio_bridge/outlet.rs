@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_layer::McpError;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::caller::PATIENCE;
 use crate::line::{self, Answer};
 use crate::lock::lock;
 use crate::object::Object;
-use crate::questions::TakenBack;
+use crate::questions::{Begun, TakenBack};
 use crate::waiting::{Kind, Waiting};
 
 /// People answer, so it takes a while.
@@ -29,7 +29,7 @@ pub(crate) struct Outlet {
 #[derive(Debug, Default)]
 struct State {
     /// Questions that the client has yet to answer.
-    asked: HashMap<String, oneshot::Sender<Answer>>,
+    asked: HashMap<String, Question>,
     is_over: bool,
     /// The client has not read in time what waits for it, and is not waited for until there is room again.
     lags: bool,
@@ -42,6 +42,13 @@ struct State {
     /// The number of the newest stream.
     streams: u64,
     waiting: Waiting,
+}
+
+#[derive(Debug)]
+struct Question {
+    answer: oneshot::Sender<Answer>,
+    /// Until it is read.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// One GET stream. Dropped, it is closed.
@@ -112,17 +119,20 @@ impl Outlet {
     }
 
     /// Asks the client, and waits for its response. Dropped before, the question is cancelled.
-    pub(crate) async fn ask(&self, method: &str, params: &RawValue, taken_back: TakenBack) -> Answer {
+    pub(crate) async fn ask(&self, method: &str, params: Box<RawValue>, begun: Begun) -> Answer {
         // Nobody can guess it, so nobody else can answer.
         let id = Uuid::new_v4().to_string();
-        let question = line::question(&id, method, params);
+        let Begun { room, taken_back, .. } = begun;
+        let question = line::question(&id, method, &params);
+        // It may be large, and people answer.
+        drop(params);
         let (sender, answer) = oneshot::channel();
         {
             let mut state = lock(&self.state);
             if state.reader.is_none() {
                 return Err(McpError::internal_error("the client cannot be asked: its GET stream is closed"));
             }
-            state.asked.insert(id.clone(), sender);
+            state.asked.insert(id.clone(), Question { answer: sender, room });
             state.waiting.push(Kind::Question(id.clone()), question);
         }
         self.changed.notify_waiters();
@@ -137,7 +147,7 @@ impl Outlet {
     /// The client's response.
     pub(crate) fn answered(&self, id: &str, answer: Answer) {
         match lock(&self.state).asked.remove(id) {
-            Some(asked) => drop(asked.send(answer)),
+            Some(question) => drop(question.answer.send(answer)),
             None => tracing::debug!("a response to no question"),
         }
     }
@@ -170,7 +180,12 @@ impl Reader {
                 if state.reader != Some(self.stream) {
                     return None;
                 }
-                if let Some((_, message)) = state.waiting.pop() {
+                if let Some((kind, message)) = state.waiting.pop() {
+                    if let Kind::Question(id) = kind
+                        && let Some(question) = state.asked.get_mut(&id)
+                    {
+                        question.room = None;
+                    }
                     drop(state);
                     self.outlet.changed.notify_waiters();
                     return Some(message);
@@ -336,9 +351,9 @@ mod tests {
     async fn a_question_is_answered_by_its_id_and_nothing_else() {
         let outlet = Arc::new(Outlet::default());
         let params = line::raw(&json!({}));
-        outlet.ask("roots/list", &params, TakenBack::default()).await.unwrap_err();
+        outlet.ask("roots/list", params.clone(), Begun::default()).await.unwrap_err();
         let mut reader = outlet.read();
-        let answer = outlet.ask("roots/list", &params, TakenBack::default());
+        let answer = outlet.ask("roots/list", params.clone(), Begun::default());
         let client = async {
             let question: Value = serde_json::from_str(&reader.next().await.unwrap()).unwrap();
             assert_eq!((&question["method"], &question["params"]), (&json!("roots/list"), &json!({})));
@@ -350,8 +365,31 @@ mod tests {
         assert_eq!(answer.unwrap().get(), "1");
         assert_eq!(reader.next().now_or_never(), None);
 
-        let error = outlet.ask("roots/list", &params, TakenBack::default()).await.unwrap_err();
+        let error = outlet.ask("roots/list", params.clone(), Begun::default()).await.unwrap_err();
         assert!(error.message().contains("in time"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_question_takes_room_until_it_is_read_or_given_up() {
+        let outlet = Arc::new(Outlet::default());
+        let room = Arc::new(tokio::sync::Semaphore::new(1));
+        let ask = || {
+            let room = Some(Arc::clone(&room).try_acquire_owned().unwrap());
+            Box::pin(outlet.ask("roots/list", line::raw(&json!({})), Begun { room, ..Begun::default() }))
+        };
+        assert!(ask().await.is_err(), "there is no stream");
+        let mut reader = outlet.read();
+        let mut given_up = ask();
+        assert!((&mut given_up).now_or_never().is_none());
+        assert_eq!(room.available_permits(), 0);
+        drop(given_up);
+        let mut read = ask();
+        assert!((&mut read).now_or_never().is_none());
+        assert_eq!(room.available_permits(), 0);
+        reader.next().await.unwrap();
+        assert_eq!(room.available_permits(), 1);
+        outlet.close();
+        assert!(read.await.is_err());
     }
 
     #[tokio::test]
@@ -360,9 +398,10 @@ mod tests {
         let params = line::raw(&json!({}));
         let mut reader = outlet.read();
         let taken_back = TakenBack::default();
-        assert!(outlet.ask("roots/list", &params, Arc::clone(&taken_back)).now_or_never().is_none());
+        let begun = || Begun { taken_back: Arc::clone(&taken_back), ..Begun::default() };
+        assert!(outlet.ask("roots/list", params.clone(), begun()).now_or_never().is_none());
         assert_eq!(reader.next().now_or_never(), None, "it was never sent");
-        let mut question = Box::pin(outlet.ask("roots/list", &params, Arc::clone(&taken_back)));
+        let mut question = Box::pin(outlet.ask("roots/list", params.clone(), begun()));
         assert!((&mut question).now_or_never().is_none());
         let id = serde_json::from_str::<Value>(&reader.next().await.unwrap()).unwrap()["id"].clone();
         taken_back.set(line::raw(&json!({ "reason": "late", "requestId": 1 }))).unwrap();
