@@ -211,6 +211,21 @@ async fn large_questions_that_nobody_reads_are_refused_and_those_that_are_read_a
 
 #[tokio::test]
 #[ignore = "needs python3"]
+async fn a_request_with_a_long_id_or_method_is_refused() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.listen().await;
+    let long = "x".repeat(70_000);
+    let method = question("7").replace("elicitation/create", &long);
+    says_later(&client, &[&question(&format!("\"{long}\"")), &method, &question("8")]).await;
+    assert_eq!(message(&mut stream).await["method"], "elicitation/create");
+    for id in [json!(long), json!(7)] {
+        client.hears(|line| line["id"] == id && line["error"]["message"].as_str().unwrap().contains("long")).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
 async fn a_client_that_comes_back_replaces_its_stream() {
     let bridge = Bridge::new(&[], &[]).await;
     let client = bridge.open().await;

@@ -17,6 +17,9 @@ use crate::outlet::Outlet;
 use crate::questions::Begun;
 use crate::waiting::Kind;
 
+/// In bytes, of the id and the method of a request: both are kept until it is answered.
+const LONGEST_NAMES: usize = 64 << 10;
+
 impl Child {
     /// A line that its process has written.
     pub(crate) async fn heard(self: &Arc<Self>, line: &str) {
@@ -94,6 +97,9 @@ impl Child {
         let Clients::One(outlet) = &self.clients else {
             return refuse("the client declared no capabilities");
         };
+        if id.get().len() + method.len() > LONGEST_NAMES {
+            return refuse("the id or the method is too long");
+        }
         let caller = self.calls.newest();
         if caller.is_none() && !outlet.is_open() {
             return refuse(

@@ -17,6 +17,8 @@ use crate::waiting::{Kind, Waiting};
 
 /// People answer, so it takes a while.
 const LONGEST_ASKING: Duration = Duration::from_secs(5 * 60);
+/// In bytes, of the params with which a child takes its request back. Of longer ones only the id is passed on.
+const LONGEST_WITHDRAWAL: usize = 64 << 10;
 
 /// The messages of a session's servers outside of calls, on their way to the GET stream of the session.
 #[derive(Debug, Default)]
@@ -223,7 +225,8 @@ impl Drop for Asked<'_> {
         }
         let id = line::raw(&self.id);
         let own = line::raw(&serde_json::json!({ "requestId": &self.id }));
-        let params = self.taken_back.get().and_then(|params| Object::read(params));
+        let params = self.taken_back.get().filter(|params| params.get().len() <= LONGEST_WITHDRAWAL);
+        let params = params.and_then(|params| Object::read(params));
         let params = params.map_or(own, |params| params.with("requestId", id.get()));
         state.waiting.push(Kind::Withdrawal, line::notification("notifications/cancelled", Some(&params)));
         drop(state);
@@ -409,5 +412,23 @@ mod tests {
         let cancelled: Value = serde_json::from_str(&reader.next().await.unwrap()).unwrap();
         assert_eq!(cancelled["method"], "notifications/cancelled");
         assert_eq!(cancelled["params"], json!({ "reason": "late", "requestId": id }));
+    }
+
+    #[tokio::test]
+    async fn a_long_reason_is_not_kept_for_a_client_that_may_not_read() {
+        for (length, is_told) in [(60 << 10, true), (70 << 10, false)] {
+            let outlet = Arc::new(Outlet::default());
+            let mut reader = outlet.read();
+            let begun = Begun::default();
+            let reason = json!({ "reason": "x".repeat(length), "requestId": 1 });
+            begun.taken_back.set(line::raw(&reason)).unwrap();
+            let mut question = Box::pin(outlet.ask("roots/list", line::raw(&json!({})), begun));
+            assert!((&mut question).now_or_never().is_none());
+            let id = serde_json::from_str::<Value>(&reader.next().await.unwrap()).unwrap()["id"].clone();
+            drop(question);
+            let cancelled: Value = serde_json::from_str(&reader.next().await.unwrap()).unwrap();
+            assert_eq!(cancelled["params"]["requestId"], id);
+            assert_eq!(cancelled["params"].get("reason").is_some(), is_told, "{length}");
+        }
     }
 }
