@@ -6,6 +6,7 @@ mod support;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use rustix::process::Signal;
 use serde_json::json;
 use support::bridge::{Bridge, Session, gone, listening, tool};
@@ -75,9 +76,8 @@ async fn a_session_id_has_one_spelling() {
 
 #[tokio::test]
 async fn a_signal_right_after_the_address_is_printed_ends_it_in_order() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP].into_iter().cycle().take(9) {
-        Bridge::before(&[], &["cat"]).await.exits_on(signal).await;
-    }
+    let signals = [Signal::TERM, Signal::INT, Signal::HUP].into_iter().cycle().take(9);
+    join_all(signals.map(async |signal| Bridge::before(&[], &["cat"]).await.exits_on(signal).await)).await;
 }
 
 #[tokio::test]

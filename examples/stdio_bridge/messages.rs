@@ -77,7 +77,7 @@ mod tests {
             (format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"res{A}"), &[A]),
             (format!("\u{1b}[32m{A}\u{1b}[0m"), &[A]),
             ("{\"id\":1,\"result\":{}}".to_owned(), &["{\"id\":1,\"result\":{}}"]),
-            (format!("{Q}"), &[Q]),
+            (Q.to_owned(), &[Q]),
             (format!("{Q}{A} [{Q}]"), &[Q, A, Q]),
             (format!("DEBUG got {Q}"), &[]),
             (format!("{Q} <- got"), &[]),
