@@ -6,9 +6,10 @@ mod support;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use rustix::process::Signal;
 use serde_json::json;
-use support::bridge::{Bridge, Session, gone, tool};
+use support::bridge::{Bridge, Session, gone, listening, tool};
 use support::{Answer, BOUND, CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, cancel_because, post};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{sleep, timeout};
@@ -47,6 +48,36 @@ async fn an_unknown_session_gets_404() {
         let notification = session.send(&post(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#)).await;
         assert_eq!(notification.status, 404);
     }
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn a_session_id_has_one_spelling() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let id = client.id.clone().unwrap();
+    let others = [
+        id.to_uppercase(),
+        id.replace('-', ""),
+        format!("{{{id}}}"),
+        format!("urn:uuid:{id}"),
+        id.replacen('-', "", 1),
+        format!("\"{id}\""),
+        format!("{id}x"),
+    ];
+    for other in others.into_iter().filter(|other| *other != id) {
+        let session = Session { bridge: &bridge, id: Some(other) };
+        session.call("1", "pid", &json!({})).await.error(404, INVALID_REQUEST, "1");
+        session.send(&listening()).await.error(404, INVALID_REQUEST, None);
+        assert_eq!(session.send(&post("").method("DELETE")).await.status, 404);
+    }
+    client.value("pid").await;
+}
+
+#[tokio::test]
+async fn a_signal_right_after_the_address_is_printed_ends_it_in_order() {
+    let signals = [Signal::TERM, Signal::INT, Signal::HUP].into_iter().cycle().take(9);
+    join_all(signals.map(async |signal| Bridge::before(&[], &["cat"]).await.exits_on(signal).await)).await;
 }
 
 #[tokio::test]

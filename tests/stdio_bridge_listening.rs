@@ -6,7 +6,7 @@ mod support;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use support::bridge::{Bridge, Session, gone, listening, message, text};
+use support::bridge::{Bridge, Session, gone, listening, message, text, tool};
 use support::{BOUND, Connection, INVALID_REQUEST, MODERN, post};
 
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{"ok":1}}"#;
@@ -55,6 +55,19 @@ async fn what_a_child_says_outside_of_calls_goes_to_the_get_stream_as_it_is() {
     says_later(&other, &[&log(4)]).await;
     assert_eq!(text(&mut stream).await, log(3));
     assert_eq!(text(&mut its_stream).await, log(4));
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn a_client_that_reads_its_get_stream_hears_all_of_a_burst() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.listen().await;
+    let lines: Vec<_> = (0..500).map(log).chain((0..500).map(|n| updated(&n.to_string()))).collect();
+    says_later(&client, &lines.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    for line in &lines {
+        assert_eq!(text(&mut stream).await, *line);
+    }
 }
 
 #[tokio::test]
@@ -170,6 +183,49 @@ async fn a_ping_is_answered_here_and_too_many_questions_are_refused() {
 
 #[tokio::test]
 #[ignore = "needs python3"]
+async fn large_questions_that_nobody_reads_are_refused_and_those_that_are_read_are_not() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.listen().await;
+    let refused = async || {
+        // The first answer comes after all questions. On the stream of a call they would go there.
+        let call = |name| tool("1", name, &json!({})).with("accept", "application/json");
+        client.send(&call("pid")).await.result("1");
+        let heard = client.send(&call("heard")).await.result("1")["value"].clone();
+        let whys = heard.as_array().unwrap().iter().filter_map(|line| line["error"]["message"].as_str());
+        whys.filter(|why| why.contains("too many")).count()
+    };
+    client.call("1", "ask much", &json!({ "count": 20, "bytes": 3_000_000 })).await.result("1");
+    let unread = refused().await;
+    // One waits, and some are on their way in buffers.
+    assert!((15..20).contains(&unread), "{unread}");
+    for _ in unread..20 {
+        assert!(text(&mut stream).await.contains("elicitation/create"));
+    }
+    client.call("1", "ask much", &json!({ "count": 40, "bytes": 300_000 })).await.result("1");
+    for _ in 0..40 {
+        assert!(text(&mut stream).await.contains("elicitation/create"));
+    }
+    assert_eq!(refused().await, unread);
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
+async fn a_request_with_a_long_id_or_method_is_refused() {
+    let bridge = Bridge::new(&[], &[]).await;
+    let client = bridge.open().await;
+    let mut stream = client.listen().await;
+    let long = "x".repeat(70_000);
+    let method = question("7").replace("elicitation/create", &long);
+    says_later(&client, &[&question(&format!("\"{long}\"")), &method, &question("8")]).await;
+    assert_eq!(message(&mut stream).await["method"], "elicitation/create");
+    for id in [json!(long), json!(7)] {
+        client.hears(|line| line["id"] == id && line["error"]["message"].as_str().unwrap().contains("long")).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs python3"]
 async fn a_client_that_comes_back_replaces_its_stream() {
     let bridge = Bridge::new(&[], &[]).await;
     let client = bridge.open().await;
@@ -269,9 +325,12 @@ async fn a_get_that_cannot_be_served_says_why() {
     assert_eq!(client.send(&listening().with("mcp-protocol-version", MODERN)).await.header("allow"), Some("POST"));
     let repeated = client.with_session(&listening()).and("mcp-session-id", "x");
     bridge.post(&repeated).await.error(400, INVALID_REQUEST, None);
-    let mut head = Connection::open(bridge.address).await;
-    head.send(client.with_session(&listening().method("HEAD")).bytes()).await;
-    assert_eq!(head.head().await.status, 405);
+    for method in ["HEAD", "PUT", "PATCH", "OPTIONS"] {
+        let mut connection = Connection::open(bridge.address).await;
+        connection.send(client.with_session(&listening().method(method)).bytes()).await;
+        let head = connection.head().await;
+        assert_eq!((head.status, head.header("allow")), (405, Some("GET, POST, DELETE")), "{method}");
+    }
     // None of them took the stream away.
     says_later(&client, &[&log(1)]).await;
     assert_eq!(text(&mut stream).await, log(1));

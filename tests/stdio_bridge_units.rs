@@ -3,6 +3,8 @@
 
 #[path = "../examples/stdio_bridge/accept.rs"]
 mod accept;
+#[path = "../examples/stdio_bridge/caller.rs"]
+mod caller;
 #[path = "../examples/stdio_bridge/line.rs"]
 mod line;
 #[path = "../examples/stdio_bridge/lock.rs"]

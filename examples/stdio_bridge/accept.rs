@@ -8,8 +8,8 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
     if values.peek().is_none() {
         return true;
     }
-    let values = values.map(|value| value.to_str().unwrap_or("?"));
-    let ranges = values.flat_map(|value| MediaTypeList::new(value).flatten()).filter_map(|range| {
+    let values: Vec<_> = values.map(|value| without_empty_parameters(value.to_str().unwrap_or("?"))).collect();
+    let ranges = values.iter().flat_map(|value| MediaTypeList::new(value).flatten()).filter_map(|range| {
         let is = |name: Name<'_>, other: &str| name.as_str().eq_ignore_ascii_case(other);
         let specificity = match () {
             () if range.suffix.is_some() => return None,
@@ -22,6 +22,28 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
         Some((specificity, weight.unwrap_or(1.0) > 0.0))
     });
     ranges.max().is_some_and(|(_, is_accepted)| is_accepted)
+}
+
+/// RFC 9110, section 5.6.6, allows semicolons that no parameter follows, which `mediatype` rejects.
+fn without_empty_parameters(value: &str) -> String {
+    let mut kept = String::with_capacity(value.len());
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (at, char) in value.char_indices() {
+        match char {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            ';' if !is_quoted && has_no_parameter(&value[at + 1..]) => continue,
+            _ => {}
+        }
+        kept.push(char);
+    }
+    kept
+}
+
+/// What follows a semicolon is another one, the next range or the end.
+fn has_no_parameter(rest: &str) -> bool {
+    matches!(rest.trim_start_matches([' ', '\t']).as_bytes(), [] | [b';' | b',', ..])
 }
 
 #[cfg(test)]
@@ -39,6 +61,18 @@ mod tests {
             (&["*/*"], true),
             (&["text/*"], true),
             (&["*/*;q=0, text/event-stream"], true),
+            (&["text/event-stream;"], true),
+            (&["text/event-stream;;q=1"], true),
+            (&["text/event-stream; ; q=1 ;"], true),
+            (&["text/event-stream ; q=1"], true),
+            (&["text/event-stream;q=1;,application/json;"], true),
+            (&["text/event-stream;a=\";,\";;"], true),
+            (&["text/event-stream;a=\"\\\";;q=0\";"], true),
+            (&["*/*;, text/event-stream;;q=0"], false),
+            (&["text/event-stream;q=0;"], false),
+            (&["text/event-stream ;;\t; q=0.000"], false),
+            (&["application/json;;"], false),
+            (&[";"], false),
             (&[], true),
             (&["application/json"], false),
             (&["text/html, text/plain"], false),

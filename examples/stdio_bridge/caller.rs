@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 /// A client that has not read what waits for it is waited for this long, once, and with it all that its server says.
-const PATIENCE: Duration = Duration::from_millis(250);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Who waits for a call.
 #[derive(Debug)]

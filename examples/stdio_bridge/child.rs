@@ -28,6 +28,8 @@ pub(crate) struct Child {
     ended: OnceLock<Ended>,
     initialized: watch::Receiver<Option<Answer>>,
     lines: mpsc::Sender<String>,
+    /// Among the servers of its session.
+    number: u64,
     pub(crate) questions: Questions,
     started: Instant,
 }
@@ -51,6 +53,10 @@ impl Child {
     /// A child whose process reads these lines, and what is to be told once it is initialized.
     pub(crate) fn new(lines: mpsc::Sender<String>, clients: Clients) -> (Arc<Self>, watch::Sender<Option<Answer>>) {
         let (sender, initialized) = watch::channel(None);
+        let number = match &clients {
+            Clients::Many => 0,
+            Clients::One(outlet) => outlet.begin(),
+        };
         let child = Self {
             calls: Calls::default(),
             clients,
@@ -58,6 +64,7 @@ impl Child {
             ended: OnceLock::new(),
             initialized,
             lines,
+            number,
             questions: Questions::default(),
             started: Instant::now(),
         };
@@ -153,12 +160,13 @@ impl Child {
     /// Answers all that waits, with an error that says why.
     pub(crate) fn close(&self, why: String) {
         self.ended.set(Ended { at: Instant::now(), why }).ok();
+        // Before a successor can be started: a stream that is opened for one goes on.
+        if let Clients::One(outlet) = &self.clients {
+            outlet.interrupt(self.number);
+        }
         self.end.cancel();
         self.calls.close();
         self.questions.close();
-        if let Clients::One(outlet) = &self.clients {
-            outlet.interrupt();
-        }
     }
 
     pub(crate) fn over(&self) -> McpError {

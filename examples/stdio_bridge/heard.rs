@@ -14,8 +14,11 @@ use crate::messages::{is_blank, messages};
 use crate::number::Number;
 use crate::object::Object;
 use crate::outlet::Outlet;
-use crate::questions::TakenBack;
+use crate::questions::Begun;
 use crate::waiting::Kind;
+
+/// In bytes, of the id and the method of a request: both are kept until it is answered.
+const LONGEST_NAMES: usize = 64 << 10;
 
 impl Child {
     /// A line that its process has written.
@@ -29,7 +32,7 @@ impl Child {
                 Ok(Line::Answer { id, answer }) => self.calls.answered(id, answer),
                 Ok(Line::Error(error)) => self.calls.failed(error),
                 Ok(Line::Notification { method, params }) => self.notified(&method, params).await,
-                Ok(Line::Request { id, method, params }) => self.asks(id, &method, params),
+                Ok(Line::Request { id, method, params }) => self.asks(id, &method, params).await,
                 Err(why) => {
                     tracing::warn!(why, message = beginning(message.get()), "the server wrote what is no message");
                 }
@@ -63,14 +66,14 @@ impl Child {
                 None => false,
             };
         };
-        if Kind::of(method, params).is_state() && outlet.is_open() && outlet.hear(method, params) {
+        if Kind::of(method, params).is_state() && outlet.is_open() && outlet.hear(method, params).await {
             return true;
         }
         let heard = match self.calls.newest() {
             Some(caller) => caller.hear(method, params).await,
             None => false,
         };
-        heard || outlet.hear(method, params)
+        heard || outlet.hear(method, params).await
     }
 
     /// The bridge's tokens are its ids.
@@ -83,7 +86,7 @@ impl Child {
     }
 
     /// Passes a request on to the client, and its response back.
-    fn asks(self: &Arc<Self>, id: &RawValue, method: &str, params: Option<&RawValue>) {
+    async fn asks(self: &Arc<Self>, id: &RawValue, method: &str, params: Option<&RawValue>) {
         if method == "ping" {
             return self.retort(line::response(id, Ok(line::raw(&json!({})))));
         }
@@ -94,6 +97,9 @@ impl Child {
         let Clients::One(outlet) = &self.clients else {
             return refuse("the client declared no capabilities");
         };
+        if id.get().len() + method.len() > LONGEST_NAMES {
+            return refuse("the id or the method is too long");
+        }
         let caller = self.calls.newest();
         if caller.is_none() && !outlet.is_open() {
             return refuse(
@@ -101,12 +107,16 @@ impl Child {
             );
         }
         let params = params.map_or_else(|| line::raw(&json!({})), ToOwned::to_owned);
-        let begin = |taken_back| {
+        let bytes = method.len() + params.get().len();
+        let begin = |begun: Begun| {
             let (child, outlet, id, method) = (Arc::clone(self), Arc::clone(outlet), id.to_owned(), method.to_owned());
             let task = tokio::spawn(async move {
-                let answer = ask(caller, &outlet, &method, &params, taken_back).await;
+                let number = begun.number;
+                let answer = ask(caller, &outlet, &method, params, begun).await;
                 let room = timeout(LAST_WORD, child.room()).await;
-                child.questions.end(&id);
+                if !child.questions.end(&id, number) {
+                    return;
+                }
                 match room {
                     Ok(Ok(room)) => room.send(line::response(&id, answer)),
                     Ok(Err(_)) => {}
@@ -115,7 +125,7 @@ impl Child {
             });
             task.abort_handle()
         };
-        if let Err(why) = self.questions.begin(id, begin) {
+        if let Err(why) = self.questions.begin(id, bytes, begin).await {
             refuse(why);
         }
     }
@@ -126,11 +136,11 @@ async fn ask(
     caller: Option<Arc<Caller>>,
     outlet: &Outlet,
     method: &str,
-    params: &RawValue,
-    taken_back: TakenBack,
+    params: Box<RawValue>,
+    begun: Begun,
 ) -> Answer {
     if let Some(caller) = caller {
-        let why = match caller.client.request(method, params).await {
+        let why = match caller.client.request(method, &params).await {
             Ok(result) => return Ok(result),
             Err(ClientError::Answered(error)) => return Err(error),
             Err(ClientError::Gone | ClientError::Unsupported) if outlet.is_open() => None,
@@ -147,5 +157,5 @@ async fn ask(
             return Err(McpError::internal_error(why));
         }
     }
-    outlet.ask(method, params, taken_back).await
+    outlet.ask(method, params, begun).await
 }

@@ -64,6 +64,11 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Any other method.
+pub(crate) async fn other() -> Whole {
+    Refusal::Method.into()
+}
+
 /// `initialize`: a child of its own, and a session if that one agrees.
 async fn open(sessions: &Sessions, message: &McpMessage, version: ProtocolVersion) -> Result<Response, Refusal> {
     let params = match line::params(message) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Extension, State};
 use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::http::{HeaderMap, HeaderName};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -22,14 +22,9 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// A session that is listened to is in use. Another stream of it replaces this one.
 pub(crate) async fn get(
     State(sessions): State<Arc<Sessions>>,
-    method: Method,
     headers: HeaderMap,
     named: Option<Extension<Named>>,
 ) -> Result<Response, Whole> {
-    // A HEAD would come here too, and end the stream that there is.
-    if method != Method::GET {
-        return Err(Refusal::NoStream.into());
-    }
     check_version(&headers)?;
     if !accepts_events(&headers) {
         return Err(Refusal::NotAcceptable.into());

@@ -12,7 +12,9 @@
 //! Outside of calls both go to the session's GET stream. A session has one such stream: a newer one replaces it, because a
 //! client that lost its connection comes back before the bridge can know. It ends with the process and with the session; a
 //! session that is listened to is not idle. Without a stream the server's requests are refused, changes of lists and of
-//! resources are kept for the next stream, the newest of each, and other notifications are logged.
+//! resources are kept for the next stream, the newest of each, and other notifications are logged. A client that does not
+//! read its stream is waited for briefly; after that the oldest notifications are dropped, and the server's requests are
+//! refused once 4 MiB of them wait.
 //!
 //! Callers without a session share one process for each `Authorization`, or for having none. The bridge initializes it, and
 //! declares no capabilities, so that it asks nothing: there would be no telling whom. Modern requests (2026-07-28), which
@@ -71,12 +73,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = options.server()?;
     let sessions = Arc::new(Sessions::new(&options));
 
+    let methods = get(listen::get).post(http::post).delete(http::delete);
+    // Without a handler of its own a HEAD would be a GET, and end the stream that there is.
+    let methods = methods.head(http::other).fallback(http::other);
     let app = Router::new()
-        .route("/mcp", get(listen::get).post(http::post).delete(http::delete))
+        .route("/mcp", methods)
         .with_state(Arc::clone(&sessions))
         .layer(McpLayer::new(server.clone()))
         .layer(map_request(named::keep_name));
 
+    // Before the address is printed: whoever waits for that line may send a signal at once.
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // When the terminal closes, a child that does not wait for its input would outlive the bridge.
+    let mut hangup = signal(SignalKind::hangup())?;
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     let listener = listener.tap_io(|stream| {
@@ -85,9 +94,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
 
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    // The terminal is closed: what does not wait for its input would live on.
-    let mut hangup = signal(SignalKind::hangup())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
         stopped.await.ok();

@@ -8,7 +8,8 @@ const MOST_AGAIN: usize = 16 << 20;
 /// The JSON-RPC messages on a line. A server should write one, and some write two, a batch (MCP 2025-03-26), or a message
 /// behind something for the log that was not meant to be here.
 ///
-/// Beside text that is not JSON only an object that says `jsonrpc` is a message; elsewhere any object may be one.
+/// Beside text that is not JSON only an object that says `jsonrpc` is a message, and none that is a request: a log line may
+/// quote the client's own. Elsewhere any object may be a message.
 pub(crate) fn messages(line: &str) -> Vec<&RawValue> {
     let (mut found, mut is_clean, mut again) = (Vec::new(), true, MOST_AGAIN);
     let mut rest = line;
@@ -35,10 +36,15 @@ pub(crate) fn messages(line: &str) -> Vec<&RawValue> {
     }
     is_clean &= is_blank(rest);
     found.retain(|value| {
-        value.get().starts_with('{')
-            && (is_clean || Object::read(value).is_some_and(|object| object.get("jsonrpc").is_some()))
+        value.get().starts_with('{') && (is_clean || Object::read(value).is_some_and(|object| is_meant(&object)))
     });
     found
+}
+
+/// Beside text, a response or a notification is a message; an object without `jsonrpc` is not, nor is a request.
+fn is_meant(object: &Object<'_>) -> bool {
+    let has = |name| object.get(name).is_some();
+    has("jsonrpc") && !(has("id") && has("method"))
 }
 
 /// White space, or a byte order mark.
@@ -52,6 +58,9 @@ mod tests {
 
     const A: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"a":"}{[]"}}"#;
     const B: &str = r#"{"jsonrpc":"2.0","id":2,"result":{"\ud83d":"\ud83d"}}"#;
+
+    const N: &str = r#"{"jsonrpc":"2.0","id":null,"method":"notifications/message"}"#;
+    const Q: &str = r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{}}"#;
 
     #[test]
     fn every_message_on_a_line_is_found() {
@@ -68,6 +77,14 @@ mod tests {
             (format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"res{A}"), &[A]),
             (format!("\u{1b}[32m{A}\u{1b}[0m"), &[A]),
             ("{\"id\":1,\"result\":{}}".to_owned(), &["{\"id\":1,\"result\":{}}"]),
+            (Q.to_owned(), &[Q]),
+            (format!("{Q}{A} [{Q}]"), &[Q, A, Q]),
+            (format!("DEBUG got {Q}"), &[]),
+            (format!("{Q} <- got"), &[]),
+            (format!("{Q} is answered with {A}"), &[A]),
+            (format!("DEBUG got [{Q}, {A}]"), &[A]),
+            (format!("\u{1b}[32m{Q}\u{1b}[0m"), &[]),
+            (format!("DEBUG {N}"), &[N]),
             ("saw {\"id\":1,\"result\":{}}".to_owned(), &[]),
             ("not json".to_owned(), &[]),
             ("7 null [] [1] \"{}\"".to_owned(), &[]),

@@ -11,9 +11,11 @@ use crate::line::raw;
 pub(crate) enum Refusal {
     /// There are as many sessions as there may be.
     Full,
+    /// A method that there is not. HEAD is one.
+    Method,
     /// A GET or a DELETE that does not say of what, or says several things.
     NoSession,
-    /// A GET of a version that has no such stream, or a HEAD.
+    /// A GET of a version that has no such stream.
     NoStream,
     /// A GET that does not accept events.
     NotAcceptable,
@@ -65,6 +67,11 @@ impl Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 Some((RETRY_AFTER, "10")),
                 McpError::new(SERVER_ERROR, "Too many sessions: try again later"),
+            ),
+            Self::Method => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                Some((ALLOW, "GET, POST, DELETE")),
+                invalid("The method must be GET, POST or DELETE"),
             ),
             Self::NoSession => (StatusCode::BAD_REQUEST, None, invalid("Mcp-Session-Id is missing or repeated")),
             Self::NoStream => (

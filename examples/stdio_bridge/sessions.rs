@@ -140,9 +140,11 @@ impl Sessions {
     }
 }
 
+/// Session ids are opaque: only the spelling that was given out names the session, although a UUID has others.
 fn key(id: &HeaderValue) -> Result<Key, Refusal> {
-    let id = Uuid::try_parse_ascii(id.as_bytes()).map_err(|_| Refusal::UnknownSession)?;
-    Ok(Key::Session(id))
+    let uuid = Uuid::try_parse_ascii(id.as_bytes()).map_err(|_| Refusal::UnknownSession)?;
+    let is_as_given_out = uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes() == id.as_bytes();
+    is_as_given_out.then_some(Key::Session(uuid)).ok_or(Refusal::UnknownSession)
 }
 
 impl Opening<'_> {

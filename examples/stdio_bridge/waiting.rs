@@ -78,10 +78,14 @@ impl Waiting {
     }
 
     fn are_too_many(&self) -> bool {
-        let droppable = || self.messages.iter().filter(|(kind, _)| kind.is_droppable());
-        let bytes: usize = droppable().map(|(_, message)| message.len()).sum();
-        let messages = droppable().count();
-        messages > MOST || (messages > 1 && bytes > MOST_BYTES)
+        are_too_many(self.messages.iter().filter(|(kind, _)| kind.is_droppable()).map(|(_, message)| message.len()))
+    }
+
+    /// Whether this message can be added without dropping any.
+    pub(crate) fn has_room(&self, kind: &Kind, message: &str) -> bool {
+        let stays = |other: &Kind| other.is_droppable() && !(kind.is_state() && other == kind);
+        let others = self.messages.iter().filter(|(other, _)| stays(other)).map(|(_, message)| message.len());
+        !kind.is_droppable() || !are_too_many(others.chain([message.len()]))
     }
 
     pub(crate) fn pop(&mut self) -> Option<(Kind, String)> {
@@ -96,6 +100,12 @@ impl Waiting {
         self.messages.retain(|(kind, _)| !matches!(kind, Kind::Question(other) if other == id));
         self.messages.len() < before
     }
+}
+
+/// Messages of these lengths.
+fn are_too_many(lengths: impl Iterator<Item = usize>) -> bool {
+    let (messages, bytes) = lengths.fold((0, 0), |(messages, bytes), length| (messages + 1, bytes + length));
+    messages > MOST || (messages > 1 && bytes > MOST_BYTES)
 }
 
 #[cfg(test)]

@@ -30,6 +30,11 @@ def call(id, name, arguments, meta):
             question = arguments.get("id", f"q{id}")
             asked[question] = id
             write({"id": question, "method": arguments.get("method", "elicitation/create"), "params": {"message": "?"}})
+        case "ask much":
+            answer(id, "asked")
+            for n in range(arguments["count"]):
+                params = {"message": "x" * arguments["bytes"]}
+                write({"id": f"much{id}-{n}", "method": "elicitation/create", "params": params})
         case "batch":
             print(json.dumps([{"jsonrpc": "2.0", "id": id, "result": {"value": "one of several"}}]), flush=True)
         case "broken":
