@@ -55,7 +55,7 @@ async fn a_late_answer_is_left_out_of_the_stream_of_a_get_whatever_its_form() {
 async fn a_late_answer_is_left_out_however_its_id_is_spelled() {
     for (id, spellings, others) in [
         ("7", &["7", "7.0", "7e0", "70e-1", r#""7""#, r#""\u0037""#][..], &["8", r#""07""#, "7.5", "1e999999999"][..]),
-        (r#""7""#, &[r#""7""#, "7", "7.0"], &["8", r#""07""#, r#""7.0""#]),
+        (r#""7""#, &[r#""7""#, "7", "7.0", r#""7.0""#], &["8", r#""07""#, r#""7.1""#]),
         ("9007199254740993", &["9007199254740993.0"], &["9007199254740992", "9007199254740992.0"]),
     ] {
         let foreign = Foreign::default();
