@@ -144,7 +144,8 @@ impl McpServerBuilder {
     }
 
     /// The web origins whose pages may call the server, instead of the default, which is http and https on loopback. One
-    /// without a port stands for the port of its scheme. Any other `Origin` gets 403; a request without one passes.
+    /// without a port stands for the port of its scheme. Any other `Origin` gets 403; a request without one passes. Packaged
+    /// apps have origins such as `file://`, `app://.` or `chrome-extension://id`, which can be listed as they are.
     ///
     /// A page on the server's own host has an origin too: list it, if there is one.
     ///
@@ -162,7 +163,8 @@ impl McpServerBuilder {
         self
     }
 
-    /// Lets pages of every web origin in. Only for a server whose every request is authenticated by more than a cookie.
+    /// Lets pages of every web origin in, whatever form the origin has. Only for a server whose every request is authenticated
+    /// by more than a cookie. A repeated `Origin` still gets 403.
     pub fn allow_any_origin(mut self) -> Self {
         self.gate.origins = Origins::Any;
         self
