@@ -1,13 +1,10 @@
 //! Finds the response to a request in what a service sends: one message, or a batch of them (MCP 2025-03-26). Of a repeated
 //! member the last one counts, as in most parsers.
 
-use std::fmt;
-
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{Envelope, Member, RequestId, present};
+use crate::jsonrpc::{Envelope, Member, RequestId, is_batch, present, read_batch};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Holds {
@@ -101,38 +98,14 @@ fn answered<'a>(envelope: &Envelope<'a>) -> Option<(&'a str, Holds)> {
     Some((id.get(), holds))
 }
 
-fn is_batch(text: &str) -> bool {
-    text.trim_start().starts_with('[')
-}
-
-/// Returns the first value that `look` finds in the messages of a batch. Reads the batch to its end, because it may be cut
-/// short, and collects nothing.
-fn find_in_batch<T>(text: &str, look: impl FnMut(&Envelope<'_>) -> Option<T>) -> serde_json::Result<Option<T>> {
-    struct Batch<F>(F);
-
-    impl<'de, T, F: FnMut(&Envelope<'_>) -> Option<T>> Visitor<'de> for Batch<F> {
-        type Value = Option<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a JSON-RPC batch")
+/// Returns the first value that `look` finds in the messages of a batch, which is read to its end, because it may be cut short.
+fn find_in_batch<T>(text: &str, look: impl Fn(&Envelope<'_>) -> Option<T>) -> serde_json::Result<Option<T>> {
+    let mut found = None;
+    read_batch(text, |message| {
+        if found.is_none() {
+            found = Envelope::parse(message.get()).ok().and_then(|envelope| look(&envelope));
         }
-
-        fn visit_seq<A: SeqAccess<'de>>(mut self, mut batch: A) -> Result<Option<T>, A::Error> {
-            let mut found = None;
-            while let Some(message) = batch.next_element::<&'de RawValue>()? {
-                if found.is_none()
-                    && let Ok(envelope) = Envelope::parse(message.get())
-                {
-                    found = (self.0)(&envelope);
-                }
-            }
-            Ok(found)
-        }
-    }
-
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let found = deserializer.deserialize_seq(Batch(look))?;
-    deserializer.end()?;
+    })?;
     Ok(found)
 }
 

@@ -5,6 +5,7 @@ use bytestring::ByteString;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::batch::{is_batch, read_batch};
 use super::envelope::Envelope;
 use super::error::McpError;
 use super::member::{Member, present};
@@ -57,7 +58,7 @@ impl Message {
         }
         let text = ByteString::try_from(body.clone()).map_err(|_| Malformed::unreadable("Parse error: not UTF-8"))?;
         let envelope = Envelope::parse(&text).map_err(|error| match error.is_data() {
-            true if is_array(&text) => Malformed::invalid("Invalid Request: batches are not supported"),
+            true if is_batch(&text) => Malformed::invalid("Invalid Request: batches are not supported"),
             true => Malformed::invalid("Invalid Request: not a JSON-RPC message"),
             false => Malformed::unreadable("Parse error: invalid JSON"),
         })?;
@@ -158,20 +159,20 @@ fn classify(envelope: &Envelope<'_>, text: &ByteString) -> Result<Kind, Malforme
 /// The ids in a body that is refused, which may be those of responses.
 pub(crate) fn ids_in(body: &[u8]) -> Vec<RequestId> {
     let text = String::from_utf8_lossy(body);
-    let messages = match is_array(&text) {
-        true => serde_json::from_str::<Vec<&RawValue>>(&text).unwrap_or_default(),
-        false => serde_json::from_str::<&RawValue>(&text).into_iter().collect(),
-    };
-    messages.into_iter().filter_map(|message| readable_id(&Envelope::parse(message.get()).ok()?)).collect()
+    let id_in = |message: &RawValue| readable_id(&Envelope::parse(message.get()).ok()?);
+    if !is_batch(&text) {
+        return serde_json::from_str(&text).ok().and_then(id_in).into_iter().collect();
+    }
+    let mut ids = Vec::new();
+    match read_batch(&text, |message| ids.extend(id_in(message))) {
+        Ok(()) => ids,
+        Err(_) => Vec::new(),
+    }
 }
 
 /// The id, if it is one, and no other reader could take another one.
 fn readable_id(envelope: &Envelope<'_>) -> Option<RequestId> {
     RequestId::from_json(envelope.id.filter(|_| !envelope.repeated_id)?.get())
-}
-
-fn is_array(text: &str) -> bool {
-    text.trim_start_matches([' ', '\t', '\n', '\r']).starts_with('[')
 }
 
 /// No value is nested deeper than [`MAX_DEPTH`]. What is no JSON passes: the parser says so better.

@@ -1,5 +1,6 @@
 //! JSON-RPC 2.0 as MCP uses it: messages, their ids, their errors. No HTTP and no runtime here.
 
+mod batch;
 mod envelope;
 mod error;
 mod line;
@@ -11,6 +12,7 @@ mod request_id;
 mod string;
 mod unreadable;
 
+pub(crate) use self::batch::{is_batch, read_batch};
 pub(crate) use self::envelope::Envelope;
 pub use self::error::McpError;
 pub(crate) use self::error::shortened;
