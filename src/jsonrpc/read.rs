@@ -10,7 +10,6 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IgnoredAny, MapAccess, SeqAccess,
     Unexpected, VariantAccess, Visitor,
 };
-
 use serde_json::Value;
 
 use super::unreadable::Unreadable;
@@ -80,6 +79,21 @@ macro_rules! forward {
     };
 }
 
+/// The methods that every wrapper of a deserializer forwards alike.
+macro_rules! forward_values {
+    ($wrap:path) => {
+        forward! { $wrap:
+            deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
+            deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
+            deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string()
+            deserialize_bytes() deserialize_byte_buf() deserialize_option() deserialize_unit()
+            deserialize_unit_struct(name: &'static str) deserialize_newtype_struct(name: &'static str)
+            deserialize_seq() deserialize_tuple(len: usize) deserialize_tuple_struct(name: &'static str, len: usize)
+            deserialize_enum(name: &'static str, variants: &'static [&'static str]) deserialize_ignored_any()
+        }
+    };
+}
+
 macro_rules! forward_visits {
     ($($method:ident: $type:ty)*) => {
         $(
@@ -94,16 +108,9 @@ macro_rules! forward_visits {
 impl<'de, const ANY_KEY: bool, D: Deserializer<'de>> Deserializer<'de> for Strict<ANY_KEY, D> {
     type Error = D::Error;
 
-    forward! { Strict::<ANY_KEY, _>:
-        deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
-        deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
-        deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string()
-        deserialize_bytes() deserialize_byte_buf() deserialize_option() deserialize_unit()
-        deserialize_unit_struct(name: &'static str) deserialize_newtype_struct(name: &'static str)
-        deserialize_seq() deserialize_tuple(len: usize) deserialize_tuple_struct(name: &'static str, len: usize)
-        deserialize_enum(name: &'static str, variants: &'static [&'static str]) deserialize_identifier()
-        deserialize_ignored_any()
-    }
+    forward_values! { Strict::<ANY_KEY, _> }
+
+    forward! { Strict::<ANY_KEY, _>: deserialize_identifier() }
 
     forward! { ObjectOnly::<ANY_KEY, _>: deserialize_struct(name: &'static str, fields: &'static [&'static str]) }
 
@@ -293,16 +300,9 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Key<S> {
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<D> {
     type Error = D::Error;
 
-    forward! { Strict::<true, _>:
-        deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
-        deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
-        deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string()
-        deserialize_bytes() deserialize_byte_buf() deserialize_option() deserialize_unit()
-        deserialize_unit_struct(name: &'static str) deserialize_newtype_struct(name: &'static str)
-        deserialize_seq() deserialize_tuple(len: usize) deserialize_tuple_struct(name: &'static str, len: usize)
-        deserialize_map() deserialize_struct(name: &'static str, fields: &'static [&'static str])
-        deserialize_enum(name: &'static str, variants: &'static [&'static str]) deserialize_ignored_any()
-    }
+    forward_values! { Strict::<true, _> }
+
+    forward! { Strict::<true, _>: deserialize_map() deserialize_struct(name: &'static str, fields: &'static [&'static str]) }
 
     /// The name of a field. As bytes `serde_json` also reads what no UTF-8 can spell, and control characters that JSON does not
     /// allow: the gate lets only JSON in.

@@ -107,14 +107,15 @@ fn expectation(expected: &str) -> &str {
         "f32" | "f64" => "a number",
         "a borrowed string" => "a string",
         "unit" => "null",
-        _ if begins(&["unit struct "]) => "null",
         "a map" => "an object",
         "option" => "a value or null",
         "a sequence" => "an array",
+        _ if begins(&["unit struct "]) => "null",
         _ if begins(&["a nonzero "]) => "a nonzero integer",
         _ if begins(&["a tuple of size ", "an array of length ", "tuple struct ", "tuple variant "]) => "an array",
-        _ if begins(&["struct ", "internally tagged enum ", "adjacently tagged enum "]) => "an object",
-        _ if begins(&["struct variant "]) => "an object",
+        _ if begins(&["struct ", "struct variant ", "internally tagged enum ", "adjacently tagged enum "]) => {
+            "an object"
+        }
         _ if begins(&["enum ", "variant identifier", "variant of enum ", "unit variant "]) => {
             "one of the allowed values"
         }
